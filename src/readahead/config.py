@@ -1,0 +1,165 @@
+"""Settings: one section per component; flags > environment > ``readahead.toml`` > defaults.
+
+An environment variable is spelled ``READAHEAD_SECTION__FIELD``, for instance
+``READAHEAD_RETRIEVAL__K=8``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from readahead.errors import ConfigError
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DocumentsConfig(_Section):
+    """How files are read; every limit holds for one file."""
+
+    max_file_bytes: int = Field(100 * 2**20, gt=0)
+    max_text_chars: int = Field(20_000_000, gt=0)
+    timeout_s: float = Field(120.0, gt=0)
+    memory_bytes: int = Field(2 * 2**30, gt=0)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+class PassagesConfig(_Section):
+    """How documents are cut; sizes are in words, one Chinese character being 1/1.6 words."""
+
+    max_words: int = Field(300, gt=0)
+    max_words_deep: int = Field(150, gt=0, description="under headings of level 3 and deeper")
+
+
+class RetrievalConfig(_Section):
+    """How passages are ranked."""
+
+    k: int = Field(4, gt=0, description="passages shown to the model")
+    num_candidates: int = Field(50, gt=0, description="hits taken from each of the two searches")
+    rrf_k: int = Field(60, ge=0, description="the constant of reciprocal rank fusion")
+    kind_weights: Mapping[str, float] = Field({"title": 2.0, "code": 1.5})
+    mode: Literal["hybrid", "lexical", "dense"] = "hybrid"
+
+
+class ModelsConfig(_Section):
+    """Which models run, where, and in which precision."""
+
+    target: str = "qwen2.5-coder-0.5b"
+    embedder: str = "all-minilm-l6-v2"
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    prefill_step_tokens: int = Field(256, gt=0, description="a request can be cancelled between")
+
+
+class GenerationConfig(_Section):
+    """How answers are decoded; temperature 0 is greedy."""
+
+    max_new_tokens: int = Field(256, gt=0)
+    temperature: float = Field(0.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0, description="0 keeps every token")
+    repetition_penalty: float = Field(1.0, gt=0)
+    seed: int = 0
+
+
+class EvidenceConfig(_Section):
+    """When a span counts as support for a sentence."""
+
+    threshold: float = Field(0.5, ge=0, le=1)
+
+
+class TracesConfig(_Section):
+    """How many traces a knowledge base keeps."""
+
+    keep: int = Field(200, ge=0)
+
+
+class Config(BaseSettings):
+    """All settings, validated and frozen."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="READAHEAD_",
+        env_nested_delimiter="__",
+        toml_file="readahead.toml",
+        extra="forbid",
+        frozen=True,
+    )
+
+    kb: Path = Path(".readahead")
+    documents: DocumentsConfig = DocumentsConfig()
+    passages: PassagesConfig = PassagesConfig()
+    retrieval: RetrievalConfig = RetrievalConfig()
+    models: ModelsConfig = ModelsConfig()
+    generation: GenerationConfig = GenerationConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
+    traces: TracesConfig = TracesConfig()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put flags before the environment, and the environment before the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load_config(flags: Mapping[str, object] | None = None) -> Config:
+    """Return the settings of the current folder and environment, overridden by ``flags``.
+
+    Args:
+        flags: Dotted names to values, for instance ``{"retrieval.k": 8}``; None means not given.
+
+    Raises:
+        ConfigError: A setting is unknown or out of its range, or the file is not TOML.
+    """
+    nested: dict[str, object] = {}
+    for name, value in (flags or {}).items():
+        if value is None:
+            continue
+        section, dot, field = name.partition(".")
+        if not dot:
+            nested[name] = value
+            continue
+        group = nested.setdefault(section, {})
+        assert isinstance(group, dict)
+        group[field] = value
+    try:
+        return Config(**nested)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"The setting {where!r} is not usable: {first['msg']} (got {first.get('input')!r}).",
+            remedy="See the list of settings in docs/configuration.md.",
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"readahead.toml cannot be read: {error}.", remedy="Mend it.") from None
+
+
+def cache_home() -> Path:
+    """Return the folder for downloaded and converted models.
+
+    ``READAHEAD_HOME``, else ``readahead`` under ``XDG_CACHE_HOME``, else ``~/.cache/readahead``.
+    """
+    if home := os.environ.get("READAHEAD_HOME"):
+        return Path(home).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "readahead"

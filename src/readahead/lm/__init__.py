@@ -1,0 +1,1 @@
+"""Language models behind two protocols; the only package that imports transformers."""

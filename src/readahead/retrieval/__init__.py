@@ -1,0 +1,1 @@
+"""Text in, ranked passages out; knows nothing about language models or file formats."""

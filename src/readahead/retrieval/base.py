@@ -1,0 +1,61 @@
+"""The seams of retrieval: what embeds, what searches, and what a search may be limited to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readahead.types import Hit, PassageKind
+
+Vectors = NDArray[np.float32]  # (n, dim), rows of unit length
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose inner product is their similarity."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify the model and its weights; vectors of different fingerprints never mix."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Return the length of a vector."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return (n, dim) float32 unit rows."""
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return (1, dim) float32, a unit row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Limits a search; applied inside it, so k hits come back wherever k exist.
+
+    Empty fields limit nothing; the given ones must all hold.
+
+    Attributes:
+        documents: Names of documents; any of them.
+        kinds: Kinds of passages; any of them.
+        metadata: Every key must have exactly this JSON value.
+    """
+
+    documents: tuple[str, ...] = ()
+    kinds: tuple[PassageKind, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+class Retriever(Protocol):
+    """Ranks passages for a query."""
+
+    def search(self, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+        """Return at most ``k`` hits, best first; never raises because of what ``query`` holds."""
+        ...

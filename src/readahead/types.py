@@ -1,0 +1,148 @@
+"""The records that every part exchanges; knows nothing but the standard library.
+
+All character positions are half-open intervals ``[start, end)`` into a document's stored text,
+counted in Unicode code points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+BlockKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
+PassageKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One structural unit of a document: ``text[start:end]`` of the document that holds it.
+
+    Attributes:
+        heading: The titles above the block, outermost first; a title's own text is its last item.
+        page: Counted from 1; None where the format has no pages.
+        level: 1 to 6 for a title, None for every other kind.
+    """
+
+    kind: BlockKind
+    start: int
+    end: int
+    heading: tuple[str, ...] = ()
+    page: int | None = None
+    level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Clean text with its structure.
+
+    Attributes:
+        name: Where it came from, as the user knows it: a path, ``file.jsonl#3``, or ``-``.
+        blocks: In reading order, not overlapping; what lies between two blocks is white space.
+        removed: What cleaning took out, counted by kind, for instance ``{"page_number": 12}``.
+        metadata: Free-form JSON values, for filters.
+    """
+
+    name: str
+    text: str
+    blocks: tuple[Block, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The unit that is indexed, retrieved and cited.
+
+    Attributes:
+        text: Equals the document's ``text[start:end]``, to the character.
+        context: What a reader of the text alone would lack: a repeated table header or fence
+            opener. Indexed and shown to models in front of the text, never cited.
+        id: ``document.version.ordinal`` once stored, for instance ``3.1.7``; empty before.
+    """
+
+    document: str
+    text: str
+    start: int
+    end: int
+    kind: PassageKind = "paragraph"
+    heading: tuple[str, ...] = ()
+    page: int | None = None
+    context: str = ""
+    id: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage with its score; higher is better, comparable only within one search."""
+
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """The span of a stored document that supports a sentence of the answer.
+
+    ``text`` equals ``[start:end]`` of the stored text of the version that ``passage_id`` names.
+    """
+
+    marker: int
+    passage_id: str
+    document: str
+    heading: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token and retrieval counts of one request.
+
+    ``computed_tokens`` went through the target's forward pass, ``reused_tokens`` came from a cache.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    computed_tokens: int = 0
+    reused_tokens: int = 0
+    retrievals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Wall-clock seconds of one request; ``tpot_s`` is the mean time per token after the first."""
+
+    ttft_s: float = 0.0
+    e2e_s: float = 0.0
+    retrieval_s: float = 0.0
+    prefill_s: float = 0.0
+    tpot_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its evidence, its cost and the trace that explains it.
+
+    Attributes:
+        text: With citation markers such as ``[1]``.
+        abstained: Whether the passages were found not to hold the answer.
+        confidence: In [0, 1]: the share of sentences that a stored span supports.
+        method: What ran, for instance ``plain``.
+        notes: What the reader should know: dropped passages, markers the model made up.
+    """
+
+    text: str
+    abstained: bool
+    confidence: float
+    method: str
+    citations: tuple[Citation, ...] = ()
+    usage: Usage = Usage()
+    timing: Timing = Timing()
+    finish_reason: FinishReason = "stop"
+    notes: tuple[str, ...] = ()
+    trace_id: str = ""
