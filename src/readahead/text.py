@@ -12,19 +12,30 @@ _CJK = (
     r"\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
 )
+_ACCENTS = r"\u0300-\u036f"
+_LETTERS = rf"(?:[^\W_{_CJK}][{_ACCENTS}]*)+"
 _CJK_RE = re.compile(f"[{_CJK}]")
-_WORD_RE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[.,'’\-][^\W_{_CJK}]+)*")
+_ACCENT_RE = re.compile(f"[{_ACCENTS}]")
+_WORD_RE = re.compile(rf"[{_CJK}]|{_LETTERS}(?:[.,'’\-]{_LETTERS})*")
 
 _CLOSERS = "\"'”’」』）)\\]】》"
+# A run of points is tried once, at its start and without backtracking: dot leaders stay cheap.
 _END_RE = re.compile(
-    rf"(?P<cjk>[。！？；…]+[{_CLOSERS}]*)"
-    rf"|(?P<latin>[.!?…]+[{_CLOSERS}]*)(?=\s)"
-    r"|(?P<line>\n\s*\n|\n(?=\s*(?:[-*+•]|\d+[.)])\s))"
+    rf"(?P<wide>[。！？；][。！？；….!?]*[{_CLOSERS}]*|(?<=[{_CJK}])…+[{_CLOSERS}]*)"
+    rf"|(?P<narrow>(?<![.!?…])[.!?…]++[{_CLOSERS}]*)(?=[\s{_CJK}])"
+    r"|(?P<line>\n\s*\n|\n(?=\s*(?:[-*+•]\s|\d+[.)]\s|\|)))"
 )
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st sr jr vs etc e.g i.e cf al fig eq no nos vol pp p ch sec approx dept est "
-    "inc ltd co corp u.s u.k gen col sgt capt rev hon jan feb mar apr jun jul aug sep sept oct nov "
-    "dec".split()
+_NEXT_WORD_RE = re.compile(r"\s*(\w{0,12})")
+_LIST_NUMBER_RE = re.compile(r"\s*(?:\d{1,3}|[A-Za-z])")
+
+_NEVER_LAST = frozenset("mr mrs ms dr prof st gen col sgt capt rev hon vs e.g i.e cf al".split())
+_BEFORE_NUMBER = frozenset(
+    "no nos fig sec pp vol ch eq art approx jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_SELDOM_LAST = frozenset("inc ltd co corp etc jr sr u.s u.k dept est".split())
+_OPENERS = frozenset(
+    "a an the this that these those it its he she his her they their we our you i there "
+    "in on at for from after before since when while as if but and however although both".split()
 )
 
 
@@ -49,21 +60,27 @@ def num_words(text: str) -> float:
 
 
 def fold(text: str) -> str:
-    """Return ``text`` for comparison: compatibility-normalised, case-folded, without accents."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    """Return ``text`` for comparison: compatibility-normalised, case-folded, without accents.
+
+    Only the accents of alphabets go; the voicing marks of kana tell words apart, so they stay.
+    """
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return unicodedata.normalize(
+        "NFC", _ACCENT_RE.sub("", unicodedata.normalize("NFKD", decomposed))
+    )
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the spans of the sentences, without the white space around them.
 
-    Sentences end at 。！？；… always; at ``.!?`` before white space unless the point belongs to an
-    abbreviation or an initial, or a lower-case letter follows; and at blank lines and list items.
+    Sentences end at 。！？； always; at ``.!?…`` before white space or a CJK character, unless the
+    point belongs to an abbreviation, an initial or a list number, or a lower-case letter follows;
+    and at blank lines, before list items and before table rows.
     """
     spans: list[tuple[int, int]] = []
     start = 0
     for match in _END_RE.finditer(text):
-        if match["latin"] is not None and not _ends_sentence(text, match):
+        if match["narrow"] is not None and not _ends_sentence(text, start, match):
             continue
         _append_stripped(spans, text, start, match.end())
         start = match.end()
@@ -71,18 +88,25 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    following = text[match.end() :].lstrip()[:1]
-    if following.islower():
+def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
+    next_match = _NEXT_WORD_RE.match(text, match.end())
+    following = next_match[1] if next_match else ""
+    if following[:1].islower():
         return False
-    if not match["latin"].startswith(".") or match["latin"].startswith(".."):
+    if not match["narrow"].startswith(".") or match["narrow"].startswith(".."):
         return True
-    before = text[max(0, match.start() - 12) : match.start()]
+    if _LIST_NUMBER_RE.fullmatch(text, start, match.start()):
+        return False
+    before = text[max(start, match.start() - 12) : match.start()]
     last_word = re.split(r"[\s(\[\"“‘]", before)[-1].casefold()
-    if not following:
-        return True
-    is_initial = len(last_word) == 1 and last_word.isalpha() and last_word != "i"
-    return not is_initial and last_word not in _ABBREVIATIONS
+    if last_word in _NEVER_LAST:
+        return False
+    if last_word in _BEFORE_NUMBER:
+        return not following[:1].isdigit()
+    is_initial = len(last_word) == 1 and last_word.isascii() and last_word.isalpha()
+    if is_initial or last_word in _SELDOM_LAST:
+        return not following or following.casefold() in _OPENERS
+    return True
 
 
 def _append_stripped(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
