@@ -13,7 +13,7 @@ _CJK = (
     r"\U00020000-\U0003ffff"
 )
 _ACCENTS = r"\u0300-\u036f"
-_LETTERS = rf"(?:[^\W_{_CJK}][{_ACCENTS}]*)+"
+_LETTERS = rf"[^\W_{_CJK}]+(?:[{_ACCENTS}]+[^\W_{_CJK}]*)*"
 _CJK_RE = re.compile(f"[{_CJK}]")
 _ACCENT_RE = re.compile(f"[{_ACCENTS}]")
 _WORD_RE = re.compile(rf"[{_CJK}]|{_LETTERS}(?:[.,'’\-]{_LETTERS})*")
@@ -30,7 +30,7 @@ _LIST_NUMBER_RE = re.compile(r"\s*(?:\d{1,3}|[A-Za-z])")
 
 _NEVER_LAST = frozenset("mr mrs ms dr prof st gen col sgt capt rev hon vs e.g i.e cf al".split())
 _BEFORE_NUMBER = frozenset(
-    "no nos fig sec pp vol ch eq art approx jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "no nos fig sec pp vol ch eq approx jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 _SELDOM_LAST = frozenset("inc ltd co corp etc jr sr u.s u.k dept est".split())
 _OPENERS = frozenset(
