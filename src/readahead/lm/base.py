@@ -1,0 +1,129 @@
+"""The two protocols that speculation speaks; knows no backend.
+
+``TextModel`` turns prompts into texts and scores given texts, so a remote server can be one.
+``CachedModel`` turns token ids and a cache into logits, so prefixes can be kept and taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from readahead.lm.prompt import Prompt
+from readahead.lm.sample import SamplingParams
+from readahead.lm.tokenizer import Tokenizer
+from readahead.types import FinishReason
+
+Cancelled = Callable[[], bool]
+"""Asked between model steps; True ends the work at once."""
+
+
+def never() -> bool:
+    """Return False: the request is not cancelled."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a model wrote for one prompt.
+
+    Attributes:
+        text: Without the stop string or end-of-sequence token that ended it.
+        token_ids: Without the end-of-sequence token.
+        logprobs: ln p(token) under the model's own distribution, before temperature, top-k,
+            top-p or penalties; one per token.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+    num_prompt_tokens: int
+
+
+class TextModel(Protocol):
+    """Writes continuations and scores given ones."""
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+    ) -> list[Generation]:
+        """Return one generation per prompt, in order."""
+        ...
+
+    def score(
+        self, prompts: Sequence[Prompt], continuations: Sequence[Sequence[int]]
+    ) -> list[tuple[float, ...]]:
+        """Return ln p of every token of each continuation, given its prompt."""
+        ...
+
+
+class Cache(Protocol):
+    """The KV cache of a batch: what the model has read so far."""
+
+    @property
+    def batch_size(self) -> int:
+        """Return B."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Return S, the number of positions held, padding included."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that the held keys and values take."""
+        ...
+
+    def fork(self) -> Cache:
+        """Return an independent copy."""
+        ...
+
+    def crop(self, length: int) -> None:
+        """Keep the first ``length`` positions."""
+        ...
+
+
+class CachedModel(Protocol):
+    """Reads token ids on top of a cache."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of the model's vocabulary."""
+        ...
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """Return the tokens that end an answer."""
+        ...
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return the number of positions that the model can attend to."""
+        ...
+
+    @property
+    def prefill_step_tokens(self) -> int:
+        """Return how many tokens are prefilled between two looks at ``cancelled``."""
+        ...
+
+    def new_cache(self, padding: Sequence[int] = (0,)) -> Cache:
+        """Return an empty cache; ``padding[b]`` leading tokens of row b will be ignored."""
+        ...
+
+    def forward(self, token_ids: Tensor, cache: Cache, *, num_logits: int = 1) -> Tensor:
+        """Read ``token_ids`` (B, T), extend ``cache`` by T, return the last logits.
+
+        Returns:
+            (B, num_logits, V), float32; the last ones, so [:, -1] predicts the next token.
+
+        ``cache`` must come from ``new_cache`` or ``fork`` of this backend.
+        """
+        ...

@@ -1,0 +1,206 @@
+"""Forward passes of a causal language model through transformers; knows no decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from readahead.config import Dtype
+from readahead.errors import BackendError, ConfigError
+from readahead.lm import generate as decoding
+from readahead.lm.base import Cache, Cancelled, Generation, never
+from readahead.lm.kv import KVCache
+from readahead.lm.prompt import Prompt
+from readahead.lm.sample import SamplingParams
+from readahead.lm.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class TransformersModel:
+    """A model and its tokenizer on one device, in one dtype; a ``CachedModel`` and ``TextModel``.
+
+    *Exact* in float32: a prompt read in steps, on top of a cache, or in a padded batch gives the
+    logits of one plain pass up to rounding.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str = "",
+        prefill_step_tokens: int = 256,
+    ) -> None:
+        self.name = name
+        self.tokenizer = Tokenizer(tokenizer)
+        self.prefill_step_tokens = prefill_step_tokens
+        self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        self._model = model.eval()
+        self._device = torch.device(model.device)
+        self._dtype: torch.dtype = model.dtype
+        self._config = model.config.get_text_config(decoder=True)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: str = "auto",
+        dtype: Dtype = "auto",
+        name: str = "",
+        prefill_step_tokens: int = 256,
+    ) -> TransformersModel:
+        """Load a local folder; nothing is downloaded, no code of the folder is run.
+
+        Args:
+            folder: Holds config, safetensors and tokenizer, as ``pull`` leaves them.
+            device: ``auto`` takes CUDA where there is one.
+            dtype: ``auto`` is float32 on a CPU (the exact mode) and bfloat16 elsewhere.
+            name: How messages call the model.
+            prefill_step_tokens: How many tokens are prefilled between two looks at a cancellation.
+
+        Raises:
+            ConfigError: There is no such device.
+            BackendError: The folder does not hold a model that transformers can load.
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        place = pick_device(device)
+        try:
+            with _quiet():
+                tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                model = AutoModelForCausalLM.from_pretrained(
+                    folder, dtype=pick_dtype(dtype, place), local_files_only=True
+                )
+                model.to(place)  # type: ignore[call-arg, arg-type, unused-ignore]
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise BackendError(
+                f"The model in {str(folder)!r} cannot be loaded: {_first_line(error)}",
+                remedy="Pull it again, or free memory if that is what is missing.",
+            ) from error
+        return cls(
+            model, tokenizer, name=name or str(folder), prefill_step_tokens=prefill_step_tokens
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Return where the weights are."""
+        return self._device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Return the precision that forward passes run in."""
+        return self._dtype
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return the number of positions that the model was made for."""
+        return int(self._config.max_position_embeddings)
+
+    def new_cache(self, padding: Sequence[int] = (0,)) -> KVCache:
+        """Return an empty cache; ``padding[b]`` leading tokens of row b will be ignored."""
+        return KVCache(self._config, padding)
+
+    @torch.no_grad()
+    def forward(self, token_ids: Tensor, cache: Cache, *, num_logits: int = 1) -> Tensor:
+        """Read ``token_ids`` (B, T), extend ``cache`` by T, return logits (B, num_logits, V).
+
+        Raises:
+            BackendError: The device ran out of memory.
+        """
+        assert isinstance(cache, KVCache)
+        num_new = token_ids.shape[1]
+        try:
+            output = self._model(
+                input_ids=token_ids.to(self.device),
+                attention_mask=cache.mask(num_new, self.device),
+                position_ids=cache.positions(num_new, self.device),
+                cache=cache.backend,
+                use_cache=True,
+                logits_to_keep=num_logits,
+            )
+        except torch.OutOfMemoryError as error:
+            raise BackendError(
+                f"{self.device} ran out of memory at {cache.length + num_new} tokens.",
+                remedy="Show fewer passages (retrieval.k), or take a smaller model or dtype.",
+            ) from error
+        logits: Tensor = output.logits.float()
+        return logits  # (B, num_logits, V)
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+    ) -> list[Generation]:
+        """Return one generation per prompt, all decoded in one left-padded batch."""
+        ids = [prompt.token_ids for prompt in prompts]
+        return decoding.generate(self, ids, params, cancelled=cancelled)
+
+    def score(
+        self, prompts: Sequence[Prompt], continuations: Sequence[Sequence[int]]
+    ) -> list[tuple[float, ...]]:
+        """Return ln p of every token of each continuation, given its prompt."""
+        return decoding.score(self, [prompt.token_ids for prompt in prompts], continuations)
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device that ``device`` names; ``auto`` is CUDA where there is one.
+
+    Raises:
+        ConfigError: There is no such device here.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"There is no device {device!r}: {_first_line(error)}",
+            remedy="Use auto, cpu, or cuda on a machine with a CUDA build of torch.",
+        ) from None
+    return place
+
+
+def pick_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
+    """Return the precision that ``dtype`` names; ``auto`` is float32 on a CPU, else bfloat16."""
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
+
+
+def _eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Return every token that ends an answer: the model's list joined with the tokenizer's own."""
+    generation = getattr(model, "generation_config", None)
+    listed = getattr(generation, "eos_token_id", None)
+    ids = set(listed if isinstance(listed, list) else [listed]) | {tokenizer.eos_token_id}
+    return frozenset(int(token_id) for token_id in ids if token_id is not None)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and warnings off the terminal while it loads."""
+    from transformers.utils import logging
+
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()

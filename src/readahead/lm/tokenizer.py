@@ -1,0 +1,78 @@
+"""Text to token ids, where text can never become a control token; knows no model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_MARK = "\u241eCONTENT\u241e"
+
+
+class Tokenizer:
+    """A tokenizer that keeps control tokens and text apart.
+
+    ``encode`` is for what people and documents write: ``<|im_end|>`` in a document is nine plain
+    characters. ``encode_control`` is for what the program itself writes around it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._control = tokenizer
+        # The backend keeps "split special tokens" as state that flips between calls, which two
+        # threads would race on; a copy that never changes it has no such state.
+        self._text = copy.deepcopy(tokenizer)
+        self._text.split_special_tokens = True
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of ``text``; nothing in it becomes a control token."""
+        return self._ids(self._text, text, split_special_tokens=True)
+
+    def encode_control(self, text: str) -> list[int]:
+        """Return the token ids of trusted ``text``, control tokens included."""
+        return self._ids(self._control, text, split_special_tokens=False)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of ``token_ids`` without control tokens."""
+        text = self._control.decode(
+            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        assert isinstance(text, str)
+        return text
+
+    def frame(self, system: str) -> tuple[str, str]:
+        """Return what the chat template writes before and after the user's message.
+
+        A model without a template gets plain paragraphs; a template without a system role gets
+        the system text at the head of the user's message.
+        """
+        if not self._control.chat_template:
+            return f"{system}\n\n", "\n\nAnswer:"
+        user = {"role": "user", "content": _MARK}
+        try:
+            rendered = self._render([{"role": "system", "content": system}, user])
+        except Exception:  # a template refuses by raising whatever it likes
+            rendered = self._render([{"role": "user", "content": f"{system}\n\n{_MARK}"}])
+        head, _, tail = rendered.partition(_MARK)
+        return head, tail
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        rendered = self._control.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        assert isinstance(rendered, str)
+        return rendered
+
+    @staticmethod
+    def _ids(
+        tokenizer: PreTrainedTokenizerBase, text: str, *, split_special_tokens: bool
+    ) -> list[int]:
+        # A lone surrogate is not a character that a tokenizer can take.
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return list(
+            tokenizer.encode(
+                clean, add_special_tokens=False, split_special_tokens=split_special_tokens
+            )
+        )

@@ -1,0 +1,73 @@
+"""A seeded two-layer Llama and a byte tokenizer: real transformers objects, made in no time."""
+
+import pytest
+import torch
+from tokenizers import Tokenizer as BackendTokenizer
+from tokenizers import decoders, models, pre_tokenizers
+from transformers import (
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from readahead.lm.model import TransformersModel
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def make_tokenizer(chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
+    """Return a tokenizer with one token per byte, 0 to 255, and three control tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = BackendTokenizer(models.BPE({char: i for i, char in enumerate(alphabet)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"],
+        chat_template=chat_template,
+    )
+
+
+def make_llama(seed: int = 0, *, max_position_embeddings: int = 2048) -> LlamaForCausalLM:
+    """Return a random two-layer Llama with grouped-query attention over the byte vocabulary."""
+    tokenizer = make_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=max_position_embeddings,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: LlamaForCausalLM = LlamaForCausalLM(config)
+        # The default spread of 0.02 makes all logits alike, and ties would hide mistakes.
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=0.3)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
+    model.eval()
+    return model
+
+
+@pytest.fixture(scope="session")
+def llama() -> LlamaForCausalLM:
+    return make_llama()
+
+
+@pytest.fixture(scope="session")
+def model(llama: LlamaForCausalLM) -> TransformersModel:
+    return TransformersModel(llama, make_tokenizer(), name="tiny", prefill_step_tokens=16)
