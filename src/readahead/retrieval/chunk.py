@@ -58,8 +58,9 @@ def chunk(document: Document, config: PassagesConfig) -> list[Passage]:
     passages: list[Passage] = []
     for section in _sections([block for block in blocks if text[block.start : block.end].strip()]):
         limit = config.max_words if _level(section) < DEEP_LEVEL else config.max_words_deep
-        for group in _merge(_pieces(text, section, limit), limit):
-            passages.append(_passage(document, group))
+        pieces = _pieces(text, section, limit)
+        for first, last in _portions([piece.size for piece in pieces], limit):
+            passages.append(_passage(document, pieces[first:last]))
     return passages
 
 
@@ -100,9 +101,9 @@ def _cut_block(text: str, block: Block, limit: float, room: float) -> list[_Piec
     if size <= (limit if is_rigid else room):
         return [_Piece(block, block.start, block.start + len(body), size)]
     context = _opener(body, block) if is_rigid else ""
-    if _size(context) > room / 2:
+    if _size(context) > room / 2:  # not worth repeating
         context = ""
-    spans = _cut(body, room - _size(context), _LINES_FIRST if is_rigid else _SENTENCES_FIRST)
+    spans = _cut(body, room, _LINES_FIRST if is_rigid else _SENTENCES_FIRST)
     return [
         _Piece(block, block.start + start, block.start + end, _size(body[start:end]), opener)
         for (start, end), opener in zip(spans, ["", *[context] * (len(spans) - 1)], strict=True)
@@ -132,15 +133,6 @@ def _cut(text: str, limit: float, cutters: Sequence[_Cutter]) -> list[_Span]:
     ]
     sizes = [_size(text[start:end]) for start, end in spans]
     return [(spans[first][0], spans[last - 1][1]) for first, last in _portions(sizes, limit)]
-
-
-def _merge(pieces: Sequence[_Piece], limit: float) -> Iterator[Sequence[_Piece]]:
-    """Yield groups of neighbours within ``limit``; a piece with a context opens a group."""
-    starts = [index for index, piece in enumerate(pieces) if piece.context or index == 0]
-    for start, stop in zip(starts, [*starts[1:], len(pieces)], strict=True):
-        run = pieces[start:stop]
-        for first, last in _portions([piece.size for piece in run], limit):
-            yield run[first:last]
 
 
 def _portions(sizes: Sequence[float], limit: float) -> Iterator[_Span]:
