@@ -1,5 +1,8 @@
 """A seeded two-layer Llama and a byte tokenizer: real transformers objects, made in no time."""
 
+import os
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tokenizers import Tokenizer as BackendTokenizer
@@ -61,6 +64,15 @@ def make_llama(seed: int = 0, *, max_position_embeddings: int = 2048) -> LlamaFo
     )
     model.eval()
     return model
+
+
+@pytest.fixture(autouse=True)
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run tiny models on one thread: waiting for a second costs more than they compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads((os.cpu_count() or 1) if request.node.get_closest_marker("real") else 1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
