@@ -1,0 +1,103 @@
+"""Turns the bytes of a text file into characters.
+
+This module knows nothing about formats, nor about what the characters mean.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+
+from readahead.errors import DocumentError
+
+_BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LEGACY = ["gb18030", "big5", "cp1252"]
+# Encodings that a document may declare; the wider ones stand for those they contain.
+_DECLARABLE = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|big5(?:-hkscs)?|euc-(?:jp|kr)|shift_jis|iso-8859-\d+"
+    r"|windows-\d+|koi8-[ru]|gb18030"
+)
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "windows-1252"}
+_CONTROL_BYTES = bytes(set(range(0x20)) - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
+_MAX_CONTROL_SHARE = 0.01
+
+
+def decode(data: bytes, removed: Counter[str], *, declared: str | None = None) -> str:
+    """Return the characters of ``data``, without a byte order mark and with ``\\n`` line ends.
+
+    Tried in turn: the byte order mark, UTF-16 without one, UTF-8, the encoding that the document
+    declares, then detection among GB18030, Big5 and cp1252.
+
+    Raises:
+        DocumentError: The data is binary, or no encoding fits.
+    """
+    text = _marked(data, removed)
+    if text is None:
+        text = _utf16_without_bom(data)
+    if text is None:
+        _refuse_binary(data)
+        text = _eight_bit(data, declared)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _marked(data: bytes, removed: Counter[str]) -> str | None:
+    for bom, encoding in _BOMS:
+        if data.startswith(bom) and (text := _strict(data, encoding)) is not None:
+            removed["bom"] += 1
+            return text
+    return None
+
+
+def _refuse_binary(data: bytes) -> None:
+    num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
+    if num_control > _MAX_CONTROL_SHARE * len(data):
+        raise DocumentError("not text: binary data")
+
+
+def _strict(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _eight_bit(data: bytes, declared: str | None) -> str:
+    text = _strict(data, "utf-8")
+    if text is None and declared:
+        encoding = _WIDER.get(declared.lower(), declared.lower())
+        text = _strict(data, encoding) if _DECLARABLE.fullmatch(encoding) else None
+    if text is None:
+        text = _detected(data)
+    if text is None:
+        raise DocumentError("encoding not recognised")
+    return text
+
+
+def _detected(data: bytes) -> str | None:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data, cp_isolation=_LEGACY).best()
+    return None if best is None else _strict(data, best.encoding)
+
+
+def _utf16_without_bom(data: bytes) -> str | None:
+    """Return the text where zero bytes stand on one side of the pairs only, else None.
+
+    Spaces and line ends alone put zero bytes into any real UTF-16 text, Chinese too.
+    """
+    if len(data) % 2 or 0 not in data:
+        return None
+    big, little = 0 in data[0::2], 0 in data[1::2]
+    if big == little:
+        return None
+    text = _strict(data, "utf-16-be" if big else "utf-16-le")
+    if text is None or not all(char.isprintable() or char.isspace() for char in text):
+        return None
+    return text
