@@ -51,7 +51,7 @@ class RetrievalConfig(_Section):
 
     k: int = Field(4, gt=0, description="passages shown to the model")
     num_candidates: int = Field(50, gt=0, description="hits taken from each of the two searches")
-    rrf_k: int = Field(60, ge=0, description="the constant of reciprocal rank fusion")
+    rrf_k: int = Field(5, ge=0, description="the constant of reciprocal rank fusion")
     kind_weights: Mapping[str, float] = Field({"title": 2.0, "code": 1.5})
     mode: Literal["hybrid", "lexical", "dense"] = "hybrid"
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from readahead.types import Hit, PassageKind
 
+Vector = NDArray[np.float32]  # (dim,), of unit length
 Vectors = NDArray[np.float32]  # (n, dim), rows of unit length
 
 

@@ -1,0 +1,199 @@
+"""How sources become rows, and how rows go; knows no transactions and no searches.
+
+Every function works on a connection within a transaction of the caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import apsw
+import numpy as np
+
+from readahead.errors import InputError, StoreError
+from readahead.retrieval import lexical, rows
+from readahead.retrieval.base import Vector
+from readahead.retrieval.content import body_text, content_hash, heading_text
+from readahead.retrieval.records import Changes, NewDocument, NewSource
+from readahead.retrieval.schema import json_value, storable
+from readahead.types import Document, Passage
+
+
+def put_source(
+    connection: apsw.Connection, source: NewSource, vectors: Mapping[bytes, Vector]
+) -> Changes:
+    """Make ``source`` and its documents what is stored under its name.
+
+    Args:
+        connection: Of the store.
+        source: What to store.
+        vectors: By content hash.
+
+    Raises:
+        InputError: A document's name belongs to another source.
+        StoreError: A vector is not finite, of zero length, or of a wrong size.
+    """
+    name = storable(source.name)
+    row = connection.execute("SELECT id, sha256 FROM sources WHERE name = ?", (name,)).fetchone()
+    if row is not None and row[1] == source.sha256:
+        return Changes(unchanged=1)
+    if row is None:
+        sql = "INSERT INTO sources (name, sha256) VALUES (?, ?)"
+        connection.execute(sql, (name, source.sha256))
+        source_id = connection.last_insert_rowid()
+    else:
+        source_id = row[0]
+        sql = "UPDATE sources SET sha256 = ? WHERE id = ?"
+        connection.execute(sql, (source.sha256, source_id))
+    old = dict(connection.execute("SELECT name, id FROM documents WHERE source = ?", (source_id,)))
+    num_passages = 0
+    for new in source.documents:
+        old.pop(storable(new.document.name), None)
+        num_passages += _put_document(connection, source_id, new, vectors)
+    for gone in old.values():
+        delete_document(connection, gone)
+    return Changes(added=int(row is None), replaced=int(row is not None), passages=num_passages)
+
+
+def delete_document(connection: apsw.Connection, document: int) -> None:
+    """Delete a document with all its versions, passages and vectors."""
+    _retire_passages(connection, document)
+    connection.execute("DELETE FROM documents WHERE id = ?", (document,))
+
+
+def put_vectors(
+    connection: apsw.Connection, passages: Mapping[int, bytes], vectors: Mapping[bytes, Vector]
+) -> None:
+    """Store the vectors of passages, given with their content hashes, that have one.
+
+    Raises:
+        StoreError: A vector is not finite, of zero length, or of a wrong size.
+    """
+    embedder = rows.embedder(connection)
+    found = {passage: vectors[key] for passage, key in passages.items() if key in vectors}
+    for vector in found.values():
+        _check_vector(vector, embedder[1] if embedder else 0)
+    connection.executemany(
+        "INSERT INTO vectors (passage, vector) VALUES (?, ?)",
+        [(passage, vector.tobytes()) for passage, vector in found.items()],
+    )
+
+
+def _check_vector(vector: Vector, dim: int) -> None:
+    norm = float(np.linalg.norm(vector))
+    if vector.dtype != np.float32 or vector.shape != (dim,) or not 0 < norm < math.inf:
+        raise StoreError(
+            f"The embedder gave a {vector.dtype} vector of shape {vector.shape} and length {norm}; "
+            f"it must be float32, of shape ({dim},), finite and not zero.",
+            remedy="Use another embedder or precision.",
+        )
+
+
+def _put_document(
+    connection: apsw.Connection, source: int, new: NewDocument, vectors: Mapping[bytes, Vector]
+) -> int:
+    """Store ``new`` as a version unless it equals the current one; return its passages written."""
+    name, digest = storable(new.document.name), _digest(new)
+    row = connection.execute(
+        "SELECT d.id, d.source, s.name, v.number, v.sha256 FROM documents d "
+        "JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version WHERE d.name = ?",
+        (name,),
+    ).fetchone()
+    if row is None:
+        sql = "INSERT INTO documents (name, source) VALUES (?, ?)"
+        connection.execute(sql, (name, source))
+        document, number = connection.last_insert_rowid(), 1
+    elif row[1] != source:
+        raise InputError(
+            f"A document named {name!r} was already added from {row[2]!r}.",
+            remedy="Remove that one first, or rename one of the two.",
+        )
+    elif row[4] == digest:
+        return 0
+    else:
+        document, number = row[0], row[3] + 1
+        _retire_passages(connection, document)
+    version = _insert_version(connection, new.document, (document, number, digest))
+    connection.execute("UPDATE documents SET version = ? WHERE id = ?", (version, document))
+    passages = {
+        _insert_passage(connection, version, ordinal, passage): content_hash(passage)
+        for ordinal, passage in enumerate(new.passages)
+    }
+    put_vectors(connection, passages, vectors)
+    return len(passages)
+
+
+def _digest(new: NewDocument) -> str:
+    """Return a hash of everything that makes a new version necessary."""
+    document = new.document
+    cuts = [(p.start, p.end, p.kind, p.heading, p.page, p.context) for p in new.passages]
+    blocks = [asdict(block) for block in document.blocks]
+    whole = json.dumps([document.text, blocks, json_value(dict(document.metadata)), cuts])
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _insert_version(
+    connection: apsw.Connection, document: Document, key: tuple[int, int, str]
+) -> int:
+    connection.execute(
+        "INSERT INTO versions (document, number, sha256, added_at, text, blocks, removed) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            *key,
+            time.time(),
+            storable(document.text),
+            json.dumps([asdict(block) for block in document.blocks]),
+            json.dumps(dict(document.removed)),
+        ),
+    )
+    version = connection.last_insert_rowid()
+    connection.executemany(
+        "INSERT OR REPLACE INTO metadata (version, key, value) VALUES (?, ?, ?)",
+        [(version, storable(key), json_value(value)) for key, value in document.metadata.items()],
+    )
+    return version
+
+
+def _insert_passage(
+    connection: apsw.Connection, version: int, ordinal: int, passage: Passage
+) -> int:
+    connection.execute(
+        "INSERT INTO passages (version, ordinal, kind, heading, page, start, end, context, hash) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            version,
+            ordinal,
+            passage.kind,
+            json.dumps(passage.heading),
+            passage.page,
+            passage.start,
+            passage.end,
+            storable(passage.context),
+            content_hash(passage),
+        ),
+    )
+    rowid = connection.last_insert_rowid()
+    body = body_text(passage.context, passage.text)
+    lexical.insert(connection, rowid, heading_text(passage.heading), body)
+    return rowid
+
+
+def _retire_passages(connection: apsw.Connection, document: int) -> None:
+    """Take the passages of the current version out of both indexes."""
+    sql = (
+        "SELECT p.id, p.heading, p.context, p.start, p.end FROM passages p "
+        "JOIN documents d ON d.version = p.version WHERE d.id = ?"
+    )
+    passages: list[tuple[Any, ...]] = connection.execute(sql, (document,)).fetchall()
+    sql = "SELECT v.text FROM versions v JOIN documents d ON d.version = v.id WHERE d.id = ?"
+    ((text,),) = connection.execute(sql, (document,))
+    for rowid, heading, context, start, end in passages:
+        body = body_text(context, text[start:end])
+        lexical.delete(connection, rowid, heading_text(tuple(json.loads(heading))), body)
+    connection.executemany("DELETE FROM vectors WHERE passage = ?", [row[:1] for row in passages])

@@ -1,0 +1,94 @@
+"""Sentence-transformers models as embedders; knows no store."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from readahead.errors import BackendError, ConfigError, missing_extra
+from readahead.retrieval.base import Vectors
+
+# What decides a vector. Readmes and model cards do not.
+_CONFIGS = frozenset(
+    "modules.json config.json config_sentence_transformers.json sentence_bert_config.json "
+    "tokenizer.json tokenizer_config.json vocab.txt".split()
+)
+_WEIGHTS = (".safetensors", ".bin", ".model")
+
+
+class SentenceTransformerEmbedder:
+    """A model folder as sentence-transformers writes it; may be used from several threads.
+
+    Texts longer than the model's limit are cut by the model.
+    """
+
+    def __init__(self, folder: Path, *, device: str = "auto", batch_size: int = 32) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise missing_extra("sentence-transformers", "dense") from None
+        if not (folder / "modules.json").is_file():
+            raise ConfigError(
+                f"{folder} is not a sentence-transformers model: it has no modules.json.",
+                remedy="Bring one: readahead pull all-minilm-l6-v2",
+            )
+        try:
+            self._model = SentenceTransformer(
+                str(folder), device=None if device == "auto" else device, local_files_only=True
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise BackendError(f"The embedder {folder} cannot be loaded: {error}.") from error
+        self._batch_size = batch_size
+        # A fast tokenizer holds its truncation settings in itself: one call at a time.
+        self._lock = threading.Lock()
+        self._fingerprint = f"{folder.name}@{_digest(folder)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the folder's name with a hash of its weights and settings."""
+        return self._fingerprint
+
+    @property
+    def dim(self) -> int:
+        """Return the length of a vector."""
+        return int(self._model.get_embedding_dimension() or 0)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return (n, dim) float32 unit rows; batches hold texts of similar length."""
+        if not texts:
+            return np.zeros((0, self.dim), dtype=np.float32)
+        with self._lock:
+            vectors = self._model.encode_document(
+                [_encodable(text) for text in texts],
+                batch_size=self._batch_size,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return (1, dim) float32, a unit row."""
+        with self._lock:
+            vectors = self._model.encode_query(
+                [_encodable(text)], normalize_embeddings=True, show_progress_bar=False
+            )
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _digest(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and (path.name in _CONFIGS or path.suffix in _WEIGHTS):
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            whole.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def _encodable(text: str) -> str:
+    """Return ``text`` without lone surrogates, which tokenizers refuse."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,57 @@
+"""Search in a knowledge base: by words, by meaning, or by both."""
+
+from __future__ import annotations
+
+from readahead.config import RetrievalConfig
+from readahead.errors import ConfigError
+from readahead.retrieval.base import Embedder, Filter
+from readahead.retrieval.dense import VectorIndex
+from readahead.retrieval.fuse import Ranking, fuse
+from readahead.retrieval.store import Store
+from readahead.types import Hit
+
+
+class HybridRetriever:
+    """Ranks the passages of a store; may be used from several threads.
+
+    Raises:
+        ConfigError: The mode needs an embedder and there is none.
+        EmbedderMismatch: The store is embedded with another model.
+    """
+
+    def __init__(
+        self, store: Store, embedder: Embedder | None = None, config: RetrievalConfig | None = None
+    ) -> None:
+        self._store = store
+        self._config = config or RetrievalConfig()
+        self._embedder = None if self._config.mode == "lexical" else embedder
+        self._vectors: VectorIndex | None = None
+        if self._embedder is not None:
+            store.check_embedder(self._embedder)
+            self._vectors = VectorIndex(store, self._embedder.dim)
+        elif self._config.mode != "lexical":
+            raise ConfigError(
+                f"Retrieval mode {self._config.mode!r} needs an embedder.",
+                remedy="Choose one, or set retrieval.mode to 'lexical'.",
+            )
+
+    def search(self, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+        """Return at most ``k`` hits, best first, equal ones by age; none for a blank query.
+
+        All parts of one search see one state of the store.
+        """
+        if k < 1 or not query.strip():
+            return []
+        n = max(k, self._config.num_candidates)
+        vector = self._embedder.embed_query(query) if self._embedder is not None else None
+        with self._store.snapshot():
+            rankings: list[Ranking] = []
+            if self._config.mode != "dense":
+                rankings.append(self._store.search_text(query, n, filter))
+            if vector is not None and self._vectors is not None:
+                rankings.append(self._vectors.search(vector, n, filter))
+            candidates = {rowid for ranking in rankings for rowid, _ in ranking}
+            outlines = self._store.outlines(sorted(candidates))
+            best = fuse(rankings, outlines, query, self._config)[:k]
+            passages = self._store.passages([rowid for rowid, _ in best])
+        return [Hit(passage, score) for passage, (_, score) in zip(passages, best, strict=True)]

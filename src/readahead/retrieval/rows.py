@@ -1,0 +1,167 @@
+"""How rows become records; knows no transactions and changes nothing.
+
+Every function reads through a connection within a transaction of the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from readahead.errors import NotFound
+from readahead.retrieval.base import Vector, Vectors
+from readahead.retrieval.records import DocumentInfo, Outline
+from readahead.retrieval.schema import storable
+from readahead.types import Block, Document, Passage
+
+RowIds = Sequence[int] | NDArray[np.int64]
+
+
+def document_infos(connection: apsw.Connection) -> list[DocumentInfo]:
+    """Return all documents by name."""
+    rows = connection.execute(
+        "SELECT d.id, d.name, s.name, v.number, length(v.text), "
+        "(SELECT count(*) FROM passages p WHERE p.version = v.id), v.added_at FROM documents d "
+        "JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version ORDER BY d.name"
+    )
+    return [DocumentInfo(*row) for row in rows]
+
+
+def documents_named(connection: apsw.Connection, name: str) -> dict[int, str]:
+    """Return ids and names of the document, or all of the source, called ``name``.
+
+    Args:
+        connection: Of the store.
+        name: Of a document or a source, or else a document's id.
+
+    Raises:
+        NotFound: There is no such document.
+    """
+    for condition, value in (
+        ("d.name = ?", storable(name)),
+        ("s.name = ?", storable(name)),
+        ("CAST(d.id AS TEXT) = ?", storable(name)),
+    ):
+        sql = "SELECT d.id, d.name FROM documents d JOIN sources s ON s.id = d.source WHERE "
+        if found := dict(connection.execute(sql + condition, (value,))):
+            return found
+    raise NotFound(f"There is no document {name!r}.", remedy="List them: readahead ls")
+
+
+def document(connection: apsw.Connection, id: int) -> Document:
+    """Return the current version of a document."""
+    sql = (
+        "SELECT d.name, v.text, v.blocks, v.removed, v.id FROM documents d "
+        "JOIN versions v ON v.id = d.version WHERE d.id = ?"
+    )
+    ((name, text, blocks, removed, version),) = connection.execute(sql, (id,))
+    return Document(
+        name=name,
+        text=text,
+        blocks=tuple(
+            Block(**{**block, "heading": tuple(block["heading"])}) for block in json.loads(blocks)
+        ),
+        removed=json.loads(removed),
+        metadata=_metadata(connection, version),
+    )
+
+
+def passage_rowid(connection: apsw.Connection, id: str) -> int:
+    """Return the row id of the passage ``document.version.ordinal``.
+
+    Raises:
+        NotFound: There is no such passage, or its document was removed.
+    """
+    sql = (
+        "SELECT p.id FROM passages p JOIN versions v ON v.id = p.version "
+        "WHERE v.document || '.' || v.number || '.' || p.ordinal = ? AND v.document = ?"
+    )
+    document = id.partition(".")[0]
+    row = connection.execute(sql, (storable(id), storable(document))).fetchone()
+    if row is None:
+        raise NotFound(f"There is no passage {id!r}.", remedy="Its document may have been removed.")
+    return int(row[0])
+
+
+def passages(connection: apsw.Connection, rowids: RowIds) -> list[Passage]:
+    """Return passages by their row ids, in this order; unknown ones are left out."""
+    rows: list[tuple[Any, ...]] = connection.execute(
+        "SELECT p.id, p.version, v.document || '.' || v.number || '.' || p.ordinal, d.name, "
+        "p.kind, p.heading, p.page, p.start, p.end, p.context FROM passages p "
+        "JOIN versions v ON v.id = p.version JOIN documents d ON d.id = v.document "
+        "WHERE p.id IN (SELECT value FROM json_each(?))",
+        (_json(rowids),),
+    ).fetchall()
+    # Each version is read once and cut here: SQLite would read a long text anew for every passage.
+    versions = {row[1]: _text(connection, row[1]) for row in rows}
+    metadata = {version: _metadata(connection, version) for version in versions}
+    found = {
+        rowid: Passage(
+            id=id,
+            document=name,
+            kind=kind,
+            heading=tuple(json.loads(heading)),
+            page=page,
+            start=start,
+            end=end,
+            context=context,
+            text=versions[version][start:end],
+            metadata=metadata[version],
+        )
+        for rowid, version, id, name, kind, heading, page, start, end, context in rows
+    }
+    return [found[rowid] for rowid in map(int, rowids) if rowid in found]
+
+
+def outlines(connection: apsw.Connection, rowids: RowIds) -> dict[int, Outline]:
+    """Return kind and heading of passages by their row ids."""
+    sql = "SELECT id, kind, heading FROM passages WHERE id IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(sql, (_json(rowids),))
+    return {rowid: Outline(kind, tuple(json.loads(heading))) for rowid, kind, heading in rows}
+
+
+def embedder(connection: apsw.Connection) -> tuple[str, int] | None:
+    """Return fingerprint and dimension of the embedder, None before the first."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
+    if row is None:
+        return None
+    fingerprint, dim = json.loads(row[0])
+    return fingerprint, dim
+
+
+def vectors(connection: apsw.Connection, rowids: RowIds) -> Vectors:
+    """Return the vectors of passages that have one, in this order; (n, dim)."""
+    sql = "SELECT passage, vector FROM vectors WHERE passage IN (SELECT value FROM json_each(?))"
+    found = dict(connection.execute(sql, (_json(rowids),)))
+    stored = embedder(connection)
+    joined = b"".join(found[int(rowid)] for rowid in rowids)
+    return np.frombuffer(joined, np.float32).reshape(len(rowids), stored[1] if stored else 0)
+
+
+def known_vectors(connection: apsw.Connection, hashes: Iterable[bytes]) -> dict[bytes, Vector]:
+    """Return the vectors of live passages with these content hashes, where there are some."""
+    sql = (
+        "SELECT v.vector FROM passages p JOIN vectors v ON v.passage = p.id WHERE p.hash = ? "
+        "LIMIT 1"
+    )
+    rows = ((content, connection.execute(sql, (content,)).fetchone()) for content in hashes)
+    return {content: np.frombuffer(row[0], np.float32) for content, row in rows if row is not None}
+
+
+def _text(connection: apsw.Connection, version: int) -> str:
+    ((text,),) = connection.execute("SELECT text FROM versions WHERE id = ?", (version,))
+    return str(text)
+
+
+def _metadata(connection: apsw.Connection, version: int) -> dict[str, object]:
+    sql = "SELECT key, value FROM metadata WHERE version = ?"
+    return {key: json.loads(value) for key, value in connection.execute(sql, (version,))}
+
+
+def _json(rowids: RowIds) -> str:
+    return json.dumps([int(rowid) for rowid in rowids])
