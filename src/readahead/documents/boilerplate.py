@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _KIND_OF_TAG = {
-    **dict.fromkeys("script style noscript template svg canvas iframe object embed".split(), "script"),
+    **dict.fromkeys(
+        "script style noscript template svg canvas iframe object embed".split(), "script"
+    ),
     **dict.fromkeys("button select textarea datalist input".split(), "form_control"),
     **dict.fromkeys("nav menu".split(), "navigation"),
 }

@@ -30,7 +30,7 @@ _MAX_CONTROL_SHARE = 0.01
 
 
 def decode(data: bytes, removed: Counter[str], *, declared: str | None = None) -> str:
-    """Return the characters of ``data``, without a byte order mark and with ``\\n`` line ends.
+    """Return the characters of ``data``, without a byte order mark and with LF line ends.
 
     Tried in turn: the byte order mark, UTF-16 without one, UTF-8, the encoding that the document
     declares, then detection among GB18030, Big5 and cp1252.

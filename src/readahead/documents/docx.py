@@ -7,26 +7,19 @@ are not part of the body; inserted text is.
 from __future__ import annotations
 
 import io
-import re
 import zipfile
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from readahead.documents.blocks import TextBuilder, flow
+from readahead.documents.blocks import TextBuilder
+from readahead.documents.wordxml import Element, Styles, W, find, shown_text
 from readahead.errors import DocumentError, missing_extra
 
 if TYPE_CHECKING:
     from docx.document import Document as WordDocument
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # old .doc files, and encrypted .docx files
-_HEADING = re.compile(r"heading (?P<level>[1-9])", re.IGNORECASE)
-_GENERATED = frozenset({"Table of Contents", "Bibliographies"})
-_MAX_MEMBERS = 10_000
-
-Element = Any  # an lxml element, which has no types
+_TABLE_OF_CONTENTS = "w:sdtPr/w:docPartObj/w:docPartGallery[@w:val='Table of Contents']"
+_WRAPPERS = frozenset({f"{W}sdtContent", f"{W}ins", f"{W}customXml", f"{W}smartTag"})
 
 
 def read_docx(data: bytes, *, max_unpacked_bytes: int) -> TextBuilder:
@@ -35,13 +28,97 @@ def read_docx(data: bytes, *, max_unpacked_bytes: int) -> TextBuilder:
     Raises:
         DocumentError: It is encrypted, not a zip archive, or unpacks to more than the limit.
     """
-    _check_archive(data, max_unpacked_bytes)
     try:
         import docx
     except ImportError:
         raise missing_extra("python-docx", "docx") from None
+    _check_archive(data, max_unpacked_bytes)
     document = docx.Document(io.BytesIO(data))
-    reader = _Body(document)
-    for element in _body_elements(document.element.body):
-        reader.take(element)
-    return reader.finish()
+    body = _Body(document)
+    body.take_all(document.element.body)
+    body.end_list()
+    return body.builder
+
+
+def _check_archive(data: bytes, max_unpacked_bytes: int) -> None:
+    if data.startswith(_OLE_MAGIC):
+        raise DocumentError("encrypted, or in the old .doc format")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            unpacked_bytes = sum(member.file_size for member in archive.infolist())
+    except zipfile.BadZipFile:
+        raise DocumentError("broken zip") from None
+    if unpacked_bytes > max_unpacked_bytes:
+        raise DocumentError(f"unpacks to more than {max_unpacked_bytes / 2**20:,.0f} MiB")
+
+
+class _Body:
+    """Appends the elements of a body to a text."""
+
+    def __init__(self, document: WordDocument) -> None:
+        self.builder = TextBuilder()
+        self._styles = Styles(document)
+        self._lines: list[str] = []  # of the list block that is being built
+        self._shift = 0  # 1 below a document title, under which the headings stand
+
+    def take_all(self, container: Element) -> None:
+        for element in container.iterchildren():
+            if element.tag == f"{W}p":
+                self._take_paragraph(element)
+            elif element.tag == f"{W}tbl":
+                self._take_table(element)
+            elif element.tag == f"{W}sdt":
+                if find(element, _TABLE_OF_CONTENTS):
+                    self.builder.removed["navigation"] += 1
+                else:
+                    self.take_all(element)
+            elif element.tag in _WRAPPERS:
+                self.take_all(element)
+
+    def end_list(self) -> None:
+        self.builder.add("list", "\n".join(self._lines))
+        self._lines.clear()
+
+    def _take_paragraph(self, paragraph: Element) -> None:
+        text = shown_text(paragraph, self.builder.removed)
+        if not text:
+            return
+        level = self._styles.heading_level(paragraph)
+        marker = self._styles.list_marker(paragraph) if level is None else None
+        if marker is not None:
+            self._lines.append(marker + text.replace("\n", "\n" + " " * len(marker)))
+            return
+        self.end_list()
+        if level is None:
+            is_caption = self._styles.name(paragraph) == "caption"
+            self.builder.add("caption" if is_caption else "paragraph", text)
+        else:
+            self._shift = 1 if level == 0 else self._shift
+            self.builder.title(text, max(1, level + self._shift) if level else 1)
+
+    def _take_table(self, table: Element) -> None:
+        self.end_list()
+        rows = [find(row, "w:tc") for row in find(table, "w:tr | w:sdt/w:sdtContent/w:tr")]
+        if len(rows) > 1 and max(map(len, rows)) > 1:
+            self.builder.table(self._texts(rows))
+            return
+        for cell in (cell for row in rows for cell in row):  # it only arranges other things
+            self.take_all(cell)
+
+    def _texts(self, rows: list[list[Element]]) -> list[list[str]]:
+        """Return the cells; what spans rows is repeated, so that a row can be read alone."""
+        grid: list[list[str]] = []
+        for row in rows:
+            line: list[str] = []
+            for cell in row:
+                merge = find(cell, "w:tcPr/w:vMerge")
+                continues = bool(merge) and merge[0].get(f"{W}val") != "restart"
+                above = grid[-1] if grid else []
+                if continues and len(line) < len(above):
+                    line.append(above[len(line)])
+                else:
+                    line.append(shown_text(cell, self.builder.removed))
+                spans = find(cell, "w:tcPr/w:gridSpan/@w:val")
+                line += [""] * (min(int(spans[0]), 100) - 1 if spans else 0)
+            grid.append(line)
+        return grid

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
 _MIN_RULES = 6
-_MAX_TABLE_PAGES = 200
+_MAX_TABLE_PAGES = 200  # a longer document has the tables of its later pages as text
 _RULE = re.compile(rb"\s(?:re|l)\s")  # the operators that draw rectangles and lines
 
 
@@ -33,11 +33,16 @@ def read_pdf(data: bytes) -> TextBuilder:
         DocumentError: It is encrypted, or no page has a text layer.
     """
     reader = _open(data)
-    pages = [_lines(page, number) for number, page in enumerate(reader.pages, start=1)]
+    pages: list[list[Line]] = []
+    ruled: list[int] = []
+    for index, page in enumerate(reader.pages):
+        pages.append(_lines(page, index + 1))
+        if pages[-1] and _is_ruled(page):
+            ruled.append(index)
     if not any(pages):
         raise DocumentError("no text layer", remedy="Run optical character recognition first.")
     builder = TextBuilder()
-    tables = _tables(data, [n for n, page in enumerate(reader.pages) if _is_ruled(page)])
+    tables = _tables(data, ruled[:_MAX_TABLE_PAGES])
     add_print(builder, without_running_lines(pages, builder.removed), tables)
     return builder
 
@@ -88,7 +93,7 @@ def _is_ruled(page: PageObject) -> bool:
 
 
 def _tables(data: bytes, indices: Sequence[int]) -> list[Table]:
-    """Return the ruled tables of the pages; only the first couple of hundred are searched."""
+    """Return the ruled tables of the pages at ``indices``."""
     if not indices:
         return []
     try:
@@ -97,14 +102,13 @@ def _tables(data: bytes, indices: Sequence[int]) -> list[Table]:
         raise missing_extra("pdfplumber", "pdf") from None
     tables = []
     with pdfplumber.open(io.BytesIO(data)) as document:
-        for index in indices[:_MAX_TABLE_PAGES]:
+        for index in indices:
             page = document.pages[index]
             for found in page.find_tables():
-                left, top, right, bottom = found.bbox
                 rows = [[cell or "" for cell in row] for row in found.extract()]
                 if len(rows) > 1 and len(rows[0]) > 1:
-                    height = page.height
-                    edges = (left, height - bottom, right, height - top)
-                    tables.append(Table(rows, *edges, page=index + 1))
+                    left, top, right, bottom = found.bbox  # measured from the top of the page
+                    low, high = page.height - bottom, page.height - top
+                    tables.append(Table(rows, index + 1, left, low, right, high))
             page.close()
     return tables

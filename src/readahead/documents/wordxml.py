@@ -1,0 +1,135 @@
+"""Looks things up in the XML of a Word document: text, heading levels, list markers.
+
+This module does not know in what order or as which blocks a document puts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from docx.document import Document as WordDocument
+
+Element = Any  # of lxml, which has no types
+
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_NAMESPACES = {
+    "w": W.strip("{}"),
+    "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
+}
+_VANISH = "w:rPr/w:vanish[not(@w:val='0' or @w:val='false')]"
+_HIDDEN_RUNS = f".//w:r[{_VANISH}]"
+# Word writes a text box twice, the second time as a fallback for old programs.
+_PIECES = (
+    f".//w:r[not({_VANISH}) and not(ancestor::mc:Fallback)]"
+    "/*[self::w:t or self::w:tab or self::w:br or self::w:cr or self::w:noBreakHyphen]"
+    " | .//w:p"
+)
+_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
+_HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_UNNUMBERED = frozenset({"bullet", "none"})
+
+
+@cache
+def _compiled(expression: str) -> Any:
+    from lxml import etree
+
+    return etree.XPath(expression, namespaces=_NAMESPACES)
+
+
+def find(element: Element, expression: str) -> list[Any]:
+    """Return what an XPath expression selects, in document order."""
+    found = _compiled(expression)(element)
+    assert isinstance(found, list)
+    return found
+
+
+def shown_text(element: Element, removed: Counter[str]) -> str:
+    """Return the text of a paragraph or cell; hidden runs are counted as removed."""
+    removed["hidden"] += len(find(element, _HIDDEN_RUNS))
+    pieces = []
+    for piece in find(element, _PIECES):
+        pieces.append(_CHARACTERS.get(piece.tag.removeprefix(W), piece.text or ""))
+    return "".join(pieces).strip()
+
+
+class Styles:
+    """What the styles and lists of a document say about its paragraphs."""
+
+    def __init__(self, document: WordDocument) -> None:
+        self._by_id = {
+            style.get(f"{W}styleId"): style for style in find(document.styles.element, "w:style")
+        }
+        self._formats = _number_formats(document)
+        self._numbers: Counter[tuple[str, int]] = Counter()  # (list, depth) → last number
+
+    def name(self, paragraph: Element) -> str:
+        """Return the name of the paragraph's style, in lower case."""
+        chain = self._chain(paragraph)
+        return _value(chain[0], "w:name").casefold() if chain else ""
+
+    def heading_level(self, paragraph: Element) -> int | None:
+        """Return 1 to 9 for a heading, 0 for the document's title, None for anything else."""
+        for style in self._chain(paragraph):
+            name = _value(style, "w:name").casefold()
+            if match := _HEADING.fullmatch(name):
+                return int(match[1])
+            if name == "title":
+                return 0
+        return None
+
+    def list_marker(self, paragraph: Element) -> str | None:
+        """Return the indented marker of a list item, None for other paragraphs; counts on."""
+        for holder in (paragraph, *self._chain(paragraph)):
+            if number_id := _value(holder, "w:pPr/w:numPr/w:numId"):
+                depth = int(_value(holder, "w:pPr/w:numPr/w:ilvl") or 0)
+                return self._next_marker(number_id, depth) if number_id != "0" else None
+        return None
+
+    def _next_marker(self, number_id: str, depth: int) -> str:
+        indent = "  " * depth
+        if self._formats.get((number_id, depth), "bullet") in _UNNUMBERED:
+            return f"{indent}- "
+        self._numbers[number_id, depth] += 1
+        for deeper in [key for key in self._numbers if key[0] == number_id and key[1] > depth]:
+            del self._numbers[deeper]
+        return f"{indent}{self._numbers[number_id, depth]}. "
+
+    def _chain(self, paragraph: Element) -> list[Element]:
+        """Return the paragraph's style, the one it is based on, and so on."""
+        chain: list[Element] = []
+        style = self._by_id.get(_value(paragraph, "w:pPr/w:pStyle"))
+        while style is not None and style not in chain:
+            chain.append(style)
+            style = self._by_id.get(_value(style, "w:basedOn"))
+        return chain
+
+
+def _value(element: Element, path: str) -> str:
+    values = find(element, f"{path}/@w:val")
+    return str(values[0]) if values else ""
+
+
+def _number_formats(document: WordDocument) -> dict[tuple[str, int], str]:
+    """Return the number format of each list and depth."""
+    from docx.opc.constants import RELATIONSHIP_TYPE
+
+    try:
+        part: Any = document.part.part_related_by(RELATIONSHIP_TYPE.NUMBERING)
+    except KeyError:
+        return {}
+    abstract = {
+        each.get(f"{W}abstractNumId"): {
+            int(level.get(f"{W}ilvl", 0)): _value(level, "w:numFmt")
+            for level in find(each, "w:lvl")
+        }
+        for each in find(part.element, "w:abstractNum")
+    }
+    return {
+        (number.get(f"{W}numId"), depth): number_format
+        for number in find(part.element, "w:num")
+        for depth, number_format in abstract.get(_value(number, "w:abstractNumId"), {}).items()
+    }
