@@ -39,6 +39,11 @@ def split(text: str) -> list[str]:
             ["Apple Inc.", "The firm grew.", "Apple Inc. Stock rose."],
         ),
         ('He said "Stop." Then he left.', ['He said "Stop."', "Then he left."]),
+        (
+            "Opened in 1990.[1] It closed. [2][3] Why? [4]",
+            ["Opened in 1990.[1]", "It closed. [2][3]", "Why? [4]"],
+        ),
+        ("他来了。[1]她走了。", ["他来了。[1]", "她走了。"]),
         ("Wait… what? Fine… Good.", ["Wait… what?", "Fine…", "Good."]),
         ("Use e.g. Python or i.e. C.", ["Use e.g. Python or i.e. C."]),
         ("1. First item\n2. Second item", ["1. First item", "2. Second item"]),

@@ -18,11 +18,12 @@ _CJK_RE = re.compile(f"[{_CJK}]")
 _ACCENT_RE = re.compile(f"[{_ACCENTS}]")
 _WORD_RE = re.compile(rf"[{_CJK}]|{_LETTERS}(?:[.,'’\-]{_LETTERS})*")
 
-_CLOSERS = "\"'”’」』）)\\]】》"
+# Quotes, brackets and reference marks such as [1] after the point still belong to the sentence.
+_CLOSERS = r"[\"'”’」』）)\]】》]*(?: ?\[\d{1,3}\])*"
 # A run of points is tried once, at its start and without backtracking: dot leaders stay cheap.
 _END_RE = re.compile(
-    rf"(?P<wide>[。！？；][。！？；….!?]*[{_CLOSERS}]*|(?<=[{_CJK}])…+[{_CLOSERS}]*)"
-    rf"|(?P<narrow>(?<![.!?…])[.!?…]++[{_CLOSERS}]*)(?=[\s{_CJK}])"
+    rf"(?P<wide>[。！？；][。！？；….!?]*{_CLOSERS}|(?<=[{_CJK}])…+{_CLOSERS})"
+    rf"|(?P<narrow>(?<![.!?…])[.!?…]++{_CLOSERS})(?=[\s{_CJK}]|\Z)"
     r"|(?P<line>\n\s*\n|\n(?=\s*(?:[-*+•]\s|\d+[.)]\s|\|)))"
 )
 _NEXT_WORD_RE = re.compile(r"\s*(\w{0,12})")

@@ -1,0 +1,183 @@
+"""Find the span of the passages that supports a sentence; knows no model and no index.
+
+Support is weighed overlap: rare words count more, names more still, words that only repeat the
+question less. A number of the sentence must be in the passage, or there is no support.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from readahead.evidence.terms import Terms, read_terms
+from readahead.text import sentences
+from readahead.types import Passage
+
+Similarity = Callable[[str, Sequence[str]], Sequence[float]]
+
+NAME_WEIGHT = 1.5
+RESTATED_WEIGHT = 0.2  # of what the sentence repeats from the question
+QUESTION_WEIGHT = 0.15  # of what only the question says
+ELSEWHERE_CREDIT = 0.4  # for what the passage says outside the span: who "he" is, for instance
+PAIR_GAIN = 0.1  # by which two sentences must beat one
+NUM_COMPARED = 8  # spans that the optional similarity sees
+SIMILARITY_WEIGHT = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The span of a passage that supports a sentence.
+
+    Attributes:
+        passage: Index into the passages shown.
+        start: In the document's text, as for ``Passage.start``.
+        score: In [0, 1].
+    """
+
+    passage: int
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One sentence or two neighbours; positions are in the passage's text."""
+
+    passage: int
+    start: int
+    end: int
+    held: frozenset[str]
+    is_pair: bool = False
+
+
+class Evidence:
+    """The passages shown, read once, to which any number of sentences can be attributed."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = tuple(passages)
+        self._spans: list[_Span] = []
+        self._around: list[frozenset[str]] = []
+        self._frequency: Counter[str] = Counter()
+        self._num_sentences = 0
+        for index, passage in enumerate(passages):
+            self._read(index, passage)
+
+    def _read(self, index: int, passage: Passage) -> None:
+        single = [
+            _Span(index, start, end, read_terms(passage.text[start:end]).held)
+            for start, end in _units(passage)
+        ]
+        around = read_terms("\n".join([*passage.heading, passage.context])).held
+        self._around.append(around.union(*(span.held for span in single)))
+        for span in single:
+            self._frequency.update(span.held)
+        self._num_sentences += len(single)
+        self._spans += single
+        self._spans += [
+            _Span(index, first.start, second.end, first.held | second.held, is_pair=True)
+            for first, second in zip(single, single[1:], strict=False)
+        ]
+
+    def attribute(
+        self,
+        sentence: str,
+        *,
+        question: str = "",
+        threshold: float,
+        similarity: Similarity | None = None,
+    ) -> Support | None:
+        """Return the best support of ``sentence``, or None if it is below ``threshold``."""
+        ranked = self.rank(sentence, question=question, similarity=similarity)
+        return ranked[0] if ranked and ranked[0].score >= threshold else None
+
+    def rank(
+        self, sentence: str, *, question: str = "", similarity: Similarity | None = None
+    ) -> list[Support]:
+        """Return every span that supports ``sentence`` to any degree, best first."""
+        claim, asked = read_terms(sentence), read_terms(question)
+        weights = self._weights(claim, asked)
+        numbers = claim.numbers - asked.numbers
+        scored = [
+            (self._coverage(span, weights), span)
+            for span in self._spans
+            if numbers <= self._around[span.passage]
+        ]
+        scored.sort(key=lambda pair: -pair[0])
+        if similarity is not None:
+            scored = self._compare(scored, f"{question} {sentence}".strip(), similarity)
+        return [self._support(score, span) for score, span in scored if score > 0]
+
+    def _weights(self, claim: Terms, asked: Terms) -> dict[str, float]:
+        """Return how much each term matters: its rarity, times where it comes from."""
+        new = claim.content - asked.content
+        weights = {}
+        for term in claim.content | asked.content:
+            weight = math.log(1 + self._num_sentences / (self._frequency[term] + 0.5))
+            if term not in claim.content:
+                weight *= QUESTION_WEIGHT
+            elif new and term not in new:
+                weight *= RESTATED_WEIGHT
+            elif term in claim.names:
+                weight *= NAME_WEIGHT
+            weights[term] = weight
+        return weights
+
+    def _coverage(self, span: _Span, weights: Mapping[str, float]) -> float:
+        """Return the share of the weights that the span, or else its passage, holds."""
+        here, around = span.held, self._around[span.passage]
+        covered = sum(
+            weight if term in here else ELSEWHERE_CREDIT * weight
+            for term, weight in weights.items()
+            if term in around
+        )
+        return covered / sum(weights.values()) - PAIR_GAIN * span.is_pair if covered else 0.0
+
+    def _compare(
+        self, scored: Sequence[tuple[float, _Span]], query: str, similarity: Similarity
+    ) -> list[tuple[float, _Span]]:
+        """Return the best spans again, each raised by its similarity to the query."""
+        best = scored[:NUM_COMPARED]
+        texts = [self._passages[span.passage].text[span.start : span.end] for _, span in best]
+        raised = [
+            (score + SIMILARITY_WEIGHT * max(0.0, alike) * (1 - score), span)
+            for (score, span), alike in zip(best, similarity(query, texts), strict=True)
+        ]
+        return sorted(raised, key=lambda pair: -pair[0])
+
+    def _support(self, score: float, span: _Span) -> Support:
+        offset = self._passages[span.passage].start
+        return Support(span.passage, offset + span.start, offset + span.end, score)
+
+
+def attribute(
+    sentence: str,
+    passages: Sequence[Passage],
+    *,
+    question: str = "",
+    threshold: float,
+    similarity: Similarity | None = None,
+) -> Support | None:
+    """Return the span of ``passages`` that best supports ``sentence``, or None.
+
+    ``question`` helps where the sentence alone says little, as "Paris." does. For several
+    sentences over the same passages make an ``Evidence`` once.
+    """
+    return Evidence(passages).attribute(
+        sentence, question=question, threshold=threshold, similarity=similarity
+    )
+
+
+def _units(passage: Passage) -> list[tuple[int, int]]:
+    """Return the spans of the sentences, or of the lines of code and tables."""
+    if passage.kind not in ("code", "table"):
+        return sentences(passage.text)
+    spans, position = [], 0
+    for line in passage.text.splitlines(keepends=True):
+        if body := line.strip():
+            start = position + line.index(body)
+            spans.append((start, start + len(body)))
+        position += len(line)
+    return spans

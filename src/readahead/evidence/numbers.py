@@ -1,0 +1,104 @@
+"""Read the numbers in a text as values; knows nothing about what they measure.
+
+``1,000`` and ``1000``, ``ten`` and ``10``, ``五`` and ``5``, ``2 million`` and ``2,000,000``,
+``87 %``, ``87 percent`` and ``百分之八十七`` are each the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_WORD_VALUES = {name: i for i, name in enumerate(_SMALL)}
+_WORD_VALUES |= {name: 10 * i for i, name in enumerate(_TENS, 2)}
+_SCALES = {
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "million": 1e6,
+    "billion": 1e9,
+    "trillion": 1e12,
+    "千": 1e3,
+    "万": 1e4,
+    "百万": 1e6,
+    "千万": 1e7,
+    "亿": 1e8,
+}
+_CJK_DIGITS = {**{char: i for i, char in enumerate("零一二三四五六七八九")}, "〇": 0, "两": 2}
+_CJK_UNITS = {"十": 10, "百": 100, "千": 1_000}
+_CJK_GROUPS = {"万": 10_000, "亿": 100_000_000}
+
+_NUMBER_RE = re.compile(
+    r"(?P<digits>(?<![a-z\d])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)"
+    rf"|\b(?P<words>(?:{'|'.join(_TENS)})-(?:{'|'.join(_SMALL[1:10])})|{'|'.join(_WORD_VALUES)})\b"
+    rf"|(?P<cjk>[十{''.join(_CJK_DIGITS)}][{''.join([*_CJK_DIGITS, *_CJK_UNITS, *_CJK_GROUPS])}]*)"
+)
+_SCALE_RE = re.compile(
+    r"[\s-]?(hundred|thousand|million|billion|trillion|百万|千万|千|万|亿)(?![a-z])"
+)
+_PERCENT_RE = re.compile(r"\s?(?:%|percent\b|per cent\b)")
+_CJK_PERCENT = "百分之"
+
+
+class Number(NamedTuple):
+    """A number at ``[start, end)``; ``value`` is its normal form, with % if it is a percentage."""
+
+    start: int
+    end: int
+    value: str
+
+
+def find_numbers(text: str) -> Iterator[Number]:
+    """Yield the numbers of a folded text, in order.
+
+    A lone ``one`` or ``一`` is an article more often than a number, and is left out.
+    """
+    position = 0
+    while match := _NUMBER_RE.search(text, position):
+        position = match.end()
+        value = _value(match)
+        is_scaled = False
+        while scale := _SCALE_RE.match(text, position):
+            value *= _SCALES[scale[1]]
+            position = scale.end()
+            is_scaled = True
+        if match[0] in ("one", "一", "零") and not is_scaled:
+            continue
+        start = match.start()
+        percent = _PERCENT_RE.match(text, position)
+        if percent:
+            position = percent.end()
+        elif text.endswith(_CJK_PERCENT, 0, start):
+            start -= len(_CJK_PERCENT)
+            percent = match
+        yield Number(start, position, f"{value:.12g}" + "%" * bool(percent))
+
+
+def _value(match: re.Match[str]) -> float:
+    if match["digits"]:
+        return float(match["digits"].replace(",", ""))
+    if match["words"]:
+        return sum(_WORD_VALUES[word] for word in match["words"].split("-"))
+    return _cjk_value(match["cjk"])
+
+
+def _cjk_value(numeral: str) -> float:
+    """Return the value of 二百零五 (with units) or 二〇一五 (digit by digit)."""
+    if all(char in _CJK_DIGITS for char in numeral):
+        return float("".join(str(_CJK_DIGITS[char]) for char in numeral))
+    total, group, digit = 0, 0, 0
+    for char in numeral:
+        if char in _CJK_DIGITS:
+            digit = _CJK_DIGITS[char]
+        elif char in _CJK_UNITS:
+            group += (digit or 1) * _CJK_UNITS[char]
+            digit = 0
+        else:
+            total = (total + group + digit) * _CJK_GROUPS[char]
+            group, digit = 0, 0
+    return float(total + group + digit)

@@ -1,0 +1,96 @@
+"""What a text says, as comparable terms and numbers; knows nothing about passages.
+
+English words are stemmed lightly, Chinese is read by character bigrams, and function words are
+left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from readahead.evidence.numbers import find_numbers
+from readahead.text import fold, is_cjk, words
+
+_STOP_WORDS = frozenset(
+    "a about after all also am an and any are as at be because been before being but by can could "
+    "did do does for from had has have he her hers him his how i if in into is it its just me may "
+    "might more most my no nor not of on only or our over per she should so some such than that "
+    "the their them then there these they this those to too under up us very was we were what when "
+    "where whether which while who whom whose why will with would you your".split()
+)
+_STOP_CHARS = frozenset(
+    "的了是在和与及或也都就而被把从到由以为其这那个之吗呢吧啊呀哪谁什么几多少怎样"
+)
+# A capital inside a sentence marks a name; at its start it marks nothing.
+_NAME_RE = re.compile(r"(?<=[^.!?] )[A-Z][\w'’\-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The content of a text.
+
+    Attributes:
+        content: Stems of words, bigrams of characters, lone characters, and numbers.
+        numbers: The values among them; 87 % is there as ``87%`` and as ``87``.
+        names: Those that are part of a name.
+        held: What a claim about this text may consist of: the content, and every character.
+    """
+
+    content: frozenset[str]
+    numbers: frozenset[str]
+    names: frozenset[str]
+    held: frozenset[str]
+
+
+def read_terms(text: str) -> Terms:
+    """Return the terms of ``text``."""
+    folded = fold(text)
+    content: set[str] = set()
+    numbers: set[str] = set()
+    position = 0
+    for number in find_numbers(folded):
+        content |= _content(folded[position : number.start])
+        numbers |= {number.value, number.value.removesuffix("%")}
+        position = number.end
+    content |= _content(folded[position:]) | numbers
+    names = {stem(fold(match[0])) for match in _NAME_RE.finditer(text)} & content
+    characters = {char for term in content if is_cjk(term) for char in term}
+    return Terms(
+        frozenset(content), frozenset(numbers), frozenset(names), frozenset(content | characters)
+    )
+
+
+def _content(folded: str) -> set[str]:
+    found: set[str] = set()
+    runs = [""]
+    end = 0
+    for start, stop in words(folded):
+        word = folded[start:stop]
+        if not is_cjk(word):
+            if word not in _STOP_WORDS:
+                found.add(stem(word))
+        elif word in _STOP_CHARS:
+            runs.append("")
+        else:
+            if start != end:
+                runs.append("")
+            runs[-1] += word
+            end = stop
+    for run in runs:
+        found |= {run[i : i + 2] for i in range(max(1, len(run) - 1))}
+    return found - {""}
+
+
+def stem(word: str) -> str:
+    """Return ``word`` without its plural, past or progressive ending; not always a word itself."""
+    word = word.removesuffix("'s").removesuffix("’s")
+    if len(word) < 4 or not word.isascii():
+        return word
+    for suffix, ending in (("ies", "y"), ("ing", ""), ("ed", ""), ("s", "")):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3 and not word.endswith("ss"):
+            word = word.removesuffix(suffix) + ending
+            if suffix in ("ing", "ed") and word[-1] == word[-2] and word[-1] not in "aeiouls":
+                word = word[:-1]
+            break
+    return word.removesuffix("e")

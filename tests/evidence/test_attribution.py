@@ -1,0 +1,164 @@
+"""A sentence finds the span that supports it, or none."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead.evidence import Evidence, attribute
+from readahead.types import Passage, PassageKind
+
+
+def passage(
+    text: str, start: int = 0, kind: PassageKind = "paragraph", context: str = ""
+) -> Passage:
+    return Passage("doc", text, start, start + len(text), kind, heading=("Shop",), context=context)
+
+
+REFUNDS = passage(
+    "Our shop opened in 1990. Refunds are paid within 30 days of the purchase. "
+    "Gift cards cannot be returned. Marie Curie founded the shop together with her sister. "
+    "She ran it until 1,998.",
+    start=100,
+)
+SHIPPING = passage("Parcels arrive in five days. Shipping costs 4.50 euros and is free above 87 %.")
+CHINESE = passage("本店成立于1990年。退款在购买后三十天内完成。运费由买家承担。员工喜欢喝茶。")
+PASSAGES = [SHIPPING, REFUNDS, CHINESE]
+
+
+def found(sentence: str, question: str = "", threshold: float = 0.5) -> str | None:
+    support = attribute(sentence, PASSAGES, question=question, threshold=threshold)
+    if support is None:
+        return None
+    assert 0 < support.score <= 1
+    source = PASSAGES[support.passage]
+    return source.text[support.start - source.start : support.end - source.start]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "expected"),
+    [
+        (
+            "You get a refund within 30 days.",
+            "",
+            "Refunds are paid within 30 days of the purchase.",
+        ),
+        (
+            "30 days.",
+            "How long do refunds take?",
+            "Refunds are paid within 30 days of the purchase.",
+        ),
+        ("5 days.", "How fast do parcels arrive?", "Parcels arrive in five days."),
+        (
+            "Marie Curie.",
+            "Who founded it?",
+            "Marie Curie founded the shop together with her sister.",
+        ),
+        ("三十天。", "退款需要多久？", "退款在购买后三十天内完成。"),
+        ("30天内退款。", "", "退款在购买后三十天内完成。"),
+        ("运费由买家承担。", "", "运费由买家承担。"),
+        ("She ran it until 1998.", "", "She ran it until 1,998."),
+        ("茶。", "员工喝什么？", "员工喜欢喝茶。"),
+    ],
+)
+def test_supported(sentence: str, question: str, expected: str) -> None:
+    assert found(sentence, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        ("Refunds are paid within 31 days of the purchase.", ""),
+        ("Shipping is free above 87 euros and 88 %.", ""),
+        ("31 days.", "How long do refunds take?"),
+        ("Pierre Dupont.", "Who founded the shop?"),
+        ("The moon is made of cheese.", "What is the moon made of?"),
+        ("六十天。", "退款需要多久？"),
+        ("客服电话全年无休。", ""),
+        ("", ""),
+        ("...", "How long do refunds take?"),
+    ],
+)
+def test_unsupported(sentence: str, question: str) -> None:
+    assert found(sentence, question) is None
+
+
+def test_a_percentage_is_not_a_plain_number() -> None:
+    assert found("The shop opened in 1990 %.") is None
+    assert found("Shipping is free above 87.") is not None
+
+
+def test_two_sentences_when_one_does_not_do() -> None:
+    one = "The shop opened in 1990."
+    both = "The shop opened in 1990 and pays refunds within 30 days of the purchase."
+    assert found(one) == "Our shop opened in 1990."
+    assert found(both) == REFUNDS.text[: REFUNDS.text.index(" Gift")]
+
+
+def test_the_question_chooses_among_spans_with_the_answer() -> None:
+    text = "Paris is known for its cafés. The treaty was signed in Paris. Paris is a name too."
+    support = attribute(
+        "Paris.", [passage(text)], question="Where was the treaty signed?", threshold=0.5
+    )
+    assert support is not None
+    assert text[support.start : support.end] == "The treaty was signed in Paris."
+
+
+def test_lines_of_tables_and_code_are_spans() -> None:
+    table = passage("| Ann | 3 apples |\n\n| Bob | 4 pears |", 50, "table", "| Name | Fruit |")
+    support = attribute("Bob has 4 pears.", [table], threshold=0.5)
+    assert support is not None
+    assert table.text[support.start - 50 : support.end - 50] == "| Bob | 4 pears |"
+
+
+def test_equal_support_goes_to_the_better_passage() -> None:
+    twice = [passage("Refunds take 30 days."), passage("Refunds take 30 days.")]
+    support = attribute("Refunds take 30 days.", twice, threshold=0.5)
+    assert support is not None
+    assert support.passage == 0
+    assert support.score == pytest.approx(1.0)
+
+
+def test_similarity_only_adds() -> None:
+    evidence = Evidence(PASSAGES)
+    sentence = "Refunds happen inside of a month or 30 days."
+
+    def alike(query: str, texts: Sequence[str]) -> list[float]:
+        assert query == f"When? {sentence}"
+        return [0.9 if "30 days" in text else -0.5 for text in texts]
+
+    plain = evidence.rank(sentence, question="When?")
+    raised = evidence.rank(sentence, question="When?", similarity=alike)
+    assert raised[0].score > plain[0].score
+    scores = {(s.passage, s.start, s.end): s.score for s in plain}
+    assert all(s.score >= scores[s.passage, s.start, s.end] for s in raised)
+    assert (
+        evidence.attribute("31 days.", threshold=0.1, similarity=lambda q, t: [1.0] * len(t))
+        is None
+    )
+
+
+def test_no_passages() -> None:
+    assert attribute("Anything.", [], threshold=0.5) is None
+
+
+TEXT = st.text(st.sampled_from("The cat sat. 30 days! 退款五天。\n| "), max_size=60)
+
+
+@given(TEXT, st.lists(TEXT, max_size=3), TEXT)
+def test_every_span_lies_in_its_passage(sentence: str, texts: list[str], question: str) -> None:
+    passages = [passage(text, start=7) for text in texts]
+    ranked = Evidence(passages).rank(sentence, question=question)
+    assert [s.score for s in ranked] == sorted((s.score for s in ranked), reverse=True)
+    for support in ranked:
+        source = passages[support.passage]
+        assert source.start <= support.start < support.end <= source.end
+        assert 0 < support.score <= 1 + 1e-9
+
+
+@given(st.lists(st.sampled_from(["Cats sleep.", "Dogs bark at 5.", "退款需要五天。"]), min_size=1))
+def test_a_verbatim_sentence_is_always_supported(texts: list[str]) -> None:
+    support = attribute(texts[-1], [passage(" ".join(texts))], threshold=0.5)
+    assert support is not None
+    assert " ".join(texts)[support.start : support.end] == texts[-1]

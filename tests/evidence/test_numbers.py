@@ -1,0 +1,51 @@
+"""Numbers are the same however they are written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead.evidence.numbers import find_numbers
+from readahead.text import fold
+
+
+def values(text: str) -> list[str]:
+    return [number.value for number in find_numbers(fold(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,000 or 1000 or １０００", ["1000", "1000", "1000"]),
+        ("ten and 10 and 十", ["10", "10", "10"]),
+        ("twenty-five, 25 and 二十五", ["25", "25", "25"]),
+        ("2 million, 2,000,000, two million and 两百万", ["2000000"] * 4),
+        ("one hundred thousand; 10万; 十万", ["100000"] * 3),
+        ("3.50 and 3.5", ["3.5", "3.5"]),
+        ("87 %, 87%, 87 percent, 百分之87, 百分之八十七", ["87%"] * 5),
+        ("二〇一五年和2015年", ["2015", "2015"]),
+        ("一万二千三百四十五", ["12345"]),
+        ("两千零五", ["2005"]),
+        ("the one and only 一个", []),
+        ("May 18, 2018", ["18", "2018"]),
+        ("2018-05-18", ["2018", "5", "18"]),
+        ("in the 1990s, the 5th", ["1990", "5"]),
+        ("node12 and b2b", []),
+        ("第5章", ["5"]),
+        ("no numbers, often tenderly", []),
+    ],
+)
+def test_values(text: str, expected: list[str]) -> None:
+    assert values(text) == expected
+
+
+@given(st.integers(2, 10**9))
+def test_grouping_changes_nothing(number: int) -> None:
+    assert values(f"{number:,}") == values(str(number)) == [f"{number:.12g}"]
+
+
+@given(st.text(st.sampled_from("0123456789,.% 十百万二〇零ten five%-million百分之a"), max_size=30))
+def test_numbers_are_in_order_and_apart(text: str) -> None:
+    end = 0
+    for number in find_numbers(text):
+        assert end <= number.start < number.end <= len(text)
+        end = number.end
