@@ -23,7 +23,7 @@ BLOCK_TAGS = frozenset(
 )
 _LANGUAGE = re.compile(r"(?:language|lang|highlight)-([\w+#.-]+)")
 _NO_LANGUAGE = frozenset({"default", "none", "text"})
-_NEVER_IN_A_CELL = "table, pre, h1, h2, h3, h4, h5, h6"
+_NEVER_IN_A_CELL = "td table, th table, pre, h1, h2, h3, h4, h5, h6"
 _MAX_COLUMN_SPAN = 100
 _LINE_BREAK = "\x1e"  # a <br>, as against the line ends of the source, which are white space
 
