@@ -45,7 +45,8 @@ REPORT_SUMMARY: Sequence[Section] = (
             "schools. The busiest day was the open day at the summer solstice, with 640 visitors.",
             "Clouds were less kind than our visitors. Only 46 of the 81 observing nights had a "
             "clear sky for at least an hour; on the others the evening was moved to the lecture "
-            "room. We handed out 1,190 vouchers for a second night, and 702 of them have been used.",
+            "room. We handed out 1,190 vouchers for a second night, and 702 of them have been "
+            "used.",
             "The trustees thank the 74 active volunteers, who gave 9,350 hours of their time. "
             "Without them the observatory could open on two days a week at most.",
         ),
@@ -70,20 +71,20 @@ REPORT_RESEARCH: Sequence[Section] = (
         "3. Research",
         (
             "Observations with the Heron reflector led to the discovery of three variable stars in "
-            "the constellation Lynx. They were found by the volunteer Margaret Oyelaran in archived "
-            "frames of 2021 to 2024 and confirmed by photometry on eleven nights. The results were "
-            "submitted to the national register of variable stars in October.",
-            "The team timed 61 asteroid occultations, of which 17 showed the asteroid pass in front "
-            "of the star. On 8 February the asteroid (481) Emita hid its star for 7.3 seconds, the "
-            "longest occultation ever timed at Larkfield.",
+            "the constellation Lynx. They were found by the volunteer Margaret Oyelaran in "
+            "archived frames of 2021 to 2024 and confirmed by photometry on eleven nights. The "
+            "results were submitted to the national register of variable stars in October.",
+            "The team timed 61 asteroid occultations, of which 17 showed the asteroid pass in "
+            "front of the star. On 8 February the asteroid (481) Emita hid its star for 7.3 "
+            "seconds, the longest occultation ever timed at Larkfield.",
         ),
     ),
     (
         "4. Education",
         (
-            "One hundred and twelve school classes visited the exhibition. The spectroscopy lesson, "
-            "new in 2025, was booked by 58 of them. The education officer, Hannah Vries, also took "
-            "the portable planetarium to nine village halls.",
+            "One hundred and twelve school classes visited the exhibition. The spectroscopy "
+            "lesson, new in 2025, was booked by 58 of them. The education officer, Hannah "
+            "Vries, also took the portable planetarium to nine village halls.",
         ),
     ),
 )
@@ -112,11 +113,11 @@ REPORT_OUTLOOK: Sequence[Section] = (
     (
         "6. Outlook",
         (
-            "In 2026 the remaining 34 copper panels will be replaced, at an expected cost of 57,000 "
-            "pounds, of which 30,000 pounds have been raised. The control desk of the Marlowe "
-            "refractor will get a new encoder for right ascension, so that the error known as E12 "
-            "should become a thing of the past. An additional observing night, on Thursdays in "
-            "December, will be tried out.",
+            "In 2026 the remaining 34 copper panels will be replaced, at an expected cost of "
+            "57,000 pounds, of which 30,000 pounds have been raised. The control desk of the "
+            "Marlowe refractor will get a new encoder for right ascension, so that the error "
+            "known as E12 should become a thing of the past. An additional observing night, on "
+            "Thursdays in December, will be tried out.",
             "Signed for the trustees by the chair, Rosalind Achterberg, on 2 February 2026.",
         ),
     ),
@@ -151,6 +152,7 @@ def annual_report() -> bytes:
     report = Report(format=PAGE_SIZE_MM)
     report.set_creation_date(MADE_AT)
     report.set_title("Annual Report 2025")
+    report.set_margins(17, 12)
     report.set_auto_page_break(True, margin=20)
     report.add_page()
     _title(report, "Annual Report 2025", size=20)
@@ -242,9 +244,9 @@ def _joining(document: WordDocument) -> None:
 def _shifts(document: WordDocument) -> None:
     document.add_heading("Shifts", level=1)
     document.add_paragraph(
-        "A shift lasts four hours, with a break of twenty minutes. We ask for at least two shifts a "
-        "month. Please sign up by the 20th of the month before; if you cannot come, tell the "
-        "coordinator at least 24 hours ahead, so that someone can take your place."
+        "A shift lasts four hours, with a break of twenty minutes. We ask for at least two "
+        "shifts a month. Please sign up by the 20th of the month before; if you cannot come, "
+        "tell the coordinator at least 24 hours ahead, so that someone can take your place."
     )
     document.add_paragraph("Roles on an observing night", style="Caption")
     rows = (
@@ -283,18 +285,18 @@ def _safety(document: WordDocument) -> None:
     document.add_heading("Lost children", level=2)
     document.add_paragraph(
         "Stay with the child at the place where you found it, and send a second volunteer to the "
-        "ticket desk. Two volunteers stay with the child until the family is found. Do not announce "
-        "the name of the child over the loudspeaker."
+        "ticket desk. Two volunteers stay with the child until the family is found. Do not "
+        "announce the name of the child over the loudspeaker."
     )
 
 
 def _expenses(document: WordDocument) -> None:
     document.add_heading("Expenses and thanks", level=1)
     document.add_paragraph(
-        "We refund bus fares in full and 0.38 pounds for each kilometre driven, up to 60 kilometres "
-        "a shift. Hand in receipts within three months. After 50 hours you receive a free annual "
-        "pass for two people, and after 500 hours you may name one of the chairs in the lecture "
-        "room. The volunteers' supper is held on the first Friday of December."
+        "We refund bus fares in full and 0.38 pounds for each kilometre driven, up to 60 "
+        "kilometres a shift. Hand in receipts within three months. After 50 hours you receive a "
+        "free annual pass for two people, and after 500 hours you may name one of the chairs in "
+        "the lecture room. The volunteers' supper is held on the first Friday of December."
     )
 
 
