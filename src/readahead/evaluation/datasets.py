@@ -1,0 +1,145 @@
+"""Read labelled questions from files; knows nothing about how they are answered.
+
+Two formats: JSON Lines of ``{"question", "answers", "passage"}``, and JSON in the form of SQuAD
+1.1 or 2.0, told apart by the ending ``.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from readahead.errors import InputError, NotFound
+
+_LINE_FORM = 'A line is like {"question": "…", "answers": ["…"], "passage": 7}; passage may lack.'
+_SQUAD_FORM = (
+    'The form is {"data": [{"paragraphs": [{"context", "qas": [{"question", "answers"}]}]}]}.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its right answers.
+
+    Attributes:
+        answers: Any of them is right; none means that the passages cannot answer it.
+        passage: The id of the passage that holds the answer, as text; empty if not known.
+        context: The paragraph that holds the answer, in SQuAD; else empty.
+        starts: Where each answer begins in the context, in SQuAD; else empty.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+    passage: str = ""
+    context: str = ""
+    starts: tuple[int, ...] = ()
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Return the questions of a file, in order.
+
+    Raises:
+        NotFound: There is no such file.
+        InputError: The file or a line of it is not what it should be; the message says where.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {str(path)!r}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8: byte {error.start} cannot be decoded.",
+            remedy="Convert it to UTF-8.",
+        ) from None
+    is_squad = path.suffix.lower() == ".json"
+    questions = list(_from_squad(path, text) if is_squad else _from_lines(path, text))
+    if not questions:
+        raise InputError(f"{path} holds no question.", remedy=_LINE_FORM)
+    return questions
+
+
+def _from_lines(path: Path, text: str) -> Iterator[Question]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield _question(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}, line {number}: {_reason(error)}.", remedy=_LINE_FORM
+            ) from None
+
+
+def _question(record: object) -> Question:
+    if not isinstance(record, dict):
+        raise ValueError("it is not a JSON object")
+    passage = record.get("passage")
+    if not isinstance(passage, str | int | None):
+        raise ValueError('"passage" is neither text nor a whole number')
+    return Question(
+        text=_text(record, "question"),
+        answers=tuple(_strings(record, "answers")),
+        passage="" if passage is None else str(passage),
+    )
+
+
+def _from_squad(path: Path, text: str) -> Iterator[Question]:
+    where = "it"
+    try:
+        for i, article in enumerate(_objects(json.loads(text), "data")):
+            for j, paragraph in enumerate(_objects(article, "paragraphs")):
+                for k, entry in enumerate(_objects(paragraph, "qas")):
+                    where = f"data[{i}].paragraphs[{j}].qas[{k}]"
+                    yield _squad_question(entry, _text(paragraph, "context"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}, at {where}: {_reason(error)}.", remedy=_SQUAD_FORM) from None
+
+
+def _squad_question(entry: dict[str, object], context: str) -> Question:
+    # SQuAD 2.0 marks a question without an answer, and keeps plausible wrong ones apart.
+    answers = [] if entry.get("is_impossible") is True else _objects(entry, "answers")
+    starts = []
+    for answer in answers:
+        start, body = answer.get("answer_start"), _text(answer, "text")
+        if not isinstance(start, int) or context[start : start + len(body)] != body:
+            raise ValueError(f'"answer_start" {start!r} does not point to {body!r}')
+        starts.append(start)
+    return Question(
+        text=_text(entry, "question"),
+        answers=tuple(_text(answer, "text") for answer in answers),
+        context=context,
+        starts=tuple(starts),
+    )
+
+
+def _text(record: dict[str, object], key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f'"{key}" is missing or empty')
+    return value
+
+
+def _strings(record: dict[str, object], key: str) -> list[str]:
+    value = record.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f'"{key}" is not a list of texts')
+    return value
+
+
+def _objects(record: object, key: str) -> list[dict[str, object]]:
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError(f'"{key}" is not a list of objects')
+    return value
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON ({error.msg}, line {error.lineno}, column {error.colno})"
+    return str(error)
