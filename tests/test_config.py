@@ -1,0 +1,88 @@
+"""Flags come before the environment, the environment before the file, the file before defaults."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from readahead.config import Config, cache_home, load_config
+from readahead.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty folder, without settings of the machine."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("READAHEAD_KB", "READAHEAD_HOME", "READAHEAD_RETRIEVAL__K", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_defaults() -> None:
+    config = load_config()
+    assert config.retrieval.k == 4
+    assert config.passages.max_words == 300
+    assert config.kb == Path(".readahead")
+
+
+def test_precedence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "readahead.toml").write_text("[retrieval]\nk = 5\nrrf_k = 50\nnum_candidates = 9\n")
+    assert load_config().retrieval.k == 5
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__K", "6")
+    assert load_config().retrieval.k == 6
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__RRF_K", "40")
+    retrieval = load_config({"retrieval.k": 7}).retrieval
+    assert (retrieval.k, retrieval.rrf_k, retrieval.num_candidates) == (7, 40, 9)
+
+
+def test_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READAHEAD_KB", "from-environment")
+    assert load_config({"kb": None}).kb == Path("from-environment")
+    config = load_config({"kb": "mine", "models.dtype": "bfloat16", "models.device": "cpu"})
+    assert config.kb == Path("mine")
+    assert (config.models.dtype, config.models.device) == ("bfloat16", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("flags", "where", "value"),
+    [
+        ({"retrieval.k": 0}, "retrieval.k", "0"),
+        ({"retrieval.mode": "psychic"}, "retrieval.mode", "psychic"),
+        ({"generation.top_p": 1.5}, "generation.top_p", "1.5"),
+        ({"evidence.threshold": "high"}, "evidence.threshold", "high"),
+        ({"retrieval.depth": 3}, "retrieval.depth", "3"),
+        ({"nonsense": 1}, "nonsense", "1"),
+    ],
+)
+def test_a_bad_setting_is_named(flags: dict[str, object], where: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(flags)
+    assert repr(where) in caught.value.message
+    assert value in caught.value.message
+    assert caught.value.remedy
+
+
+def test_a_bad_file_is_named(folder: Path) -> None:
+    (folder / "readahead.toml").write_text("[retrieval\n")
+    with pytest.raises(ConfigError, match=r"readahead\.toml cannot be read"):
+        load_config()
+    (folder / "readahead.toml").write_text("[retrieval]\nkk = 3\n")
+    with pytest.raises(ConfigError, match=r"retrieval\.kk"):
+        load_config()
+
+
+def test_settings_are_frozen() -> None:
+    config = Config()
+    with pytest.raises(ValidationError):
+        config.kb = Path("other")  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        config.retrieval.k = 3  # type: ignore[misc]
+
+
+def test_cache_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert cache_home() == folder / ".cache" / "readahead"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "xdg"))
+    assert cache_home() == folder / "xdg" / "readahead"
+    monkeypatch.setenv("READAHEAD_HOME", "~/models")
+    assert cache_home() == folder / "models"
