@@ -21,7 +21,7 @@ from readahead.retrieval import lexical, rows
 from readahead.retrieval.base import Vector
 from readahead.retrieval.content import body_text, content_hash, heading_text
 from readahead.retrieval.records import Changes, NewDocument, NewSource
-from readahead.retrieval.schema import json_value, storable
+from readahead.retrieval.schema import json_text, storable
 from readahead.types import Document, Passage
 
 
@@ -134,7 +134,7 @@ def _digest(new: NewDocument) -> str:
     document = new.document
     cuts = [(p.start, p.end, p.kind, p.heading, p.page, p.context) for p in new.passages]
     blocks = [asdict(block) for block in document.blocks]
-    whole = json.dumps([document.text, blocks, json_value(dict(document.metadata)), cuts])
+    whole = json_text([document.text, blocks, dict(document.metadata), cuts])
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
@@ -148,14 +148,14 @@ def _insert_version(
             *key,
             time.time(),
             storable(document.text),
-            json.dumps([asdict(block) for block in document.blocks]),
-            json.dumps(dict(document.removed)),
+            json_text([asdict(block) for block in document.blocks]),
+            json_text(dict(document.removed)),
         ),
     )
     version = connection.last_insert_rowid()
     connection.executemany(
         "INSERT OR REPLACE INTO metadata (version, key, value) VALUES (?, ?, ?)",
-        [(version, storable(key), json_value(value)) for key, value in document.metadata.items()],
+        [(version, storable(key), json_text(value)) for key, value in document.metadata.items()],
     )
     return version
 
@@ -170,7 +170,7 @@ def _insert_passage(
             version,
             ordinal,
             passage.kind,
-            json.dumps(passage.heading),
+            json_text(passage.heading),
             passage.page,
             passage.start,
             passage.end,

@@ -11,7 +11,8 @@ import json
 import os
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readahead.errors import missing_extra
-from readahead.retrieval.base import Filter, Vectors
+from readahead.retrieval.base import Embedder, Filter, Vectors
 from readahead.retrieval.store import Store
 
 
 class VectorIndex:
     """The vectors of a store, ready to be searched; may be used from several threads."""
 
-    def __init__(self, store: Store, dim: int) -> None:
+    def __init__(self, store: Store, embedder: Embedder) -> None:
         try:
             import faiss
         except ImportError:
             raise missing_extra("faiss-cpu", "dense") from None
         self._faiss: Any = faiss
         self._store = store
-        self._dim = dim
+        self._embedder = embedder
         self._lock = threading.Lock()
         self._index: Any = None
         self._generation = -1
@@ -45,6 +46,9 @@ class VectorIndex:
             query: (1, dim), a unit row.
             n: How many at most; all that ``filter`` admits come back if there are fewer.
             filter: Which passages to search.
+
+        Raises:
+            EmbedderMismatch: The store was embedded with another model meanwhile.
         """
         with self._store.snapshot(), self._lock:
             self._refresh()
@@ -56,7 +60,8 @@ class VectorIndex:
             n = min(n, self._index.ntotal)
             if n == 0:
                 return []
-            scores, rowids = self._index.search(query, n, params=parameters)
+            with self._one_thread():
+                scores, rowids = self._index.search(query, n, params=parameters)
         found = zip(rowids[0].tolist(), scores[0].tolist(), strict=True)
         # FAISS fills up with -1 when the filter admits fewer than n.
         return sorted(
@@ -64,11 +69,26 @@ class VectorIndex:
             key=lambda hit: (-hit[1], hit[0]),
         )
 
+    @contextmanager
+    def _one_thread(self) -> Iterator[None]:
+        """Keep FAISS from starting threads that, for a single query, only wait for each other.
+
+        The number is put back: torch reads the same setting.
+        """
+        num_threads = self._faiss.omp_get_max_threads()
+        self._faiss.omp_set_num_threads(1)
+        try:
+            yield
+        finally:
+            self._faiss.omp_set_num_threads(num_threads)
+
     def _refresh(self) -> None:
         """Make the index equal to the store's vectors."""
         generation = self._store.generation()
         if generation == self._generation:
             return
+        # Row ids stay when the passages are embedded anew; only the same embedder's vectors do.
+        self._store.check_embedder(self._embedder)
         wanted = self._store.vector_ids()
         if self._index is None:
             self._index = self._load(wanted, generation) or self._build(wanted, generation)
@@ -77,7 +97,7 @@ class VectorIndex:
         self._generation = generation
 
     def _build(self, rowids: NDArray[np.int64], generation: int) -> Any:
-        index = self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(self._dim))
+        index = self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(self._embedder.dim))
         if rowids.size:
             index.add_with_ids(self._store.vectors(rowids), rowids)
         # A cache that cannot be written costs time, nothing else.
@@ -86,7 +106,7 @@ class VectorIndex:
         return index
 
     def _update(self, wanted: NDArray[np.int64]) -> None:
-        """Remove what is gone and add what is new; a row id stands for one vector for ever."""
+        """Remove what is gone and add what is new."""
         present = self._faiss.vector_to_array(self._index.id_map)
         gone, new = np.setdiff1d(present, wanted), np.setdiff1d(wanted, present)
         if gone.size:
@@ -113,9 +133,8 @@ class VectorIndex:
         if manifest != self._describe(data, generation):
             return None
         index = self._faiss.deserialize_index(np.frombuffer(data, np.uint8))
-        index = self._faiss.downcast_index(index)
         present = self._faiss.vector_to_array(index.id_map)
-        return index if index.d == self._dim and np.array_equal(present, wanted) else None
+        return index if np.array_equal(present, wanted) else None
 
     def _save(self, index: Any, generation: int) -> None:
         data = self._faiss.serialize_index(index).tobytes()
@@ -128,7 +147,7 @@ class VectorIndex:
         return {
             "sha256": hashlib.sha256(data).hexdigest(),
             "generation": generation,
-            "dim": self._dim,
+            "embedder": [self._embedder.fingerprint, self._embedder.dim],
         }
 
 

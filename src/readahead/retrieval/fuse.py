@@ -4,7 +4,8 @@
     vote(x)  = (standout(x) + 0.01) / (rrf_k + rank(x))
     standout(x) = (s(x) − s(last)) / s(first)
 
-s: a list's own scores, best first; rank: from 1; a passage that is not in a list has no vote there.
+s: a list's own scores, best first, negative ones taken as 0; rank: from 1. A passage that is not in
+a list has no vote there; the only one of a list stands out by 1.
 
 This is reciprocal rank fusion in which a list's votes count for as much as its hits stand out.
 Departs from plain reciprocal rank fusion, whose votes count the same however level the scores
@@ -55,9 +56,10 @@ def reciprocal_rank(rankings: Iterable[Ranking], rrf_k: int) -> dict[int, float]
     for ranking in rankings:
         if not ranking:
             continue
-        first, last = ranking[0][1], ranking[-1][1] if len(ranking) > 1 else 0.0
+        first = max(0.0, ranking[0][1])
+        last = max(0.0, ranking[-1][1]) if len(ranking) > 1 else 0.0
         for rank, (id, score) in enumerate(ranking, start=1):
-            standout = (score - last) / first if first > 0 else 0.0
+            standout = max(0.0, score - last) / first if first else 0.0
             votes[id] += (standout + _LEVEL_VOTE) / (rrf_k + rank)
     return dict(votes)
 

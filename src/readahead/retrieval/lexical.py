@@ -14,6 +14,7 @@ from itertools import groupby
 
 import apsw
 
+from readahead.retrieval.schema import storable
 from readahead.text import is_cjk
 
 # The headings count twice. Contentless: the text is kept once, in the table of versions. Porter's
@@ -22,7 +23,6 @@ SCHEMA = """
 CREATE VIRTUAL TABLE passages_fts USING fts5 (
     heading, body, content = '', tokenize = 'porter unicode61 remove_diacritics 2');
 INSERT INTO passages_fts (passages_fts, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
-INSERT INTO passages_fts (passages_fts, rank) VALUES ('secure-delete', 1);
 """
 
 MAX_QUERY_CHARS = 10_000
@@ -42,7 +42,7 @@ STOP_WORDS = frozenset(
 
 def segmented(text: str) -> str:
     """Return ``text`` with its CJK runs cut into the terms that are indexed."""
-    text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", storable(text))
     if text.isascii():
         return text
     return "".join(
@@ -70,6 +70,14 @@ def delete(connection: apsw.Connection, passage: int, heading: str, body: str) -
     """Take a passage out of the index; heading and body must be those it was indexed with."""
     sql = "INSERT INTO passages_fts (passages_fts, rowid, heading, body) VALUES ('delete', ?, ?, ?)"
     connection.execute(sql, (passage, segmented(heading), segmented(body)))
+
+
+def forget(connection: apsw.Connection) -> None:
+    """Erase what is left of deleted passages; rewrites the index.
+
+    A deleted entry is otherwise only marked, until FTS5 happens to merge the part that holds it.
+    """
+    connection.execute("INSERT INTO passages_fts (passages_fts) VALUES ('optimize')")
 
 
 def search(

@@ -28,7 +28,7 @@ class HybridRetriever:
         self._vectors: VectorIndex | None = None
         if self._embedder is not None:
             store.check_embedder(self._embedder)
-            self._vectors = VectorIndex(store, self._embedder.dim)
+            self._vectors = VectorIndex(store, self._embedder)
         elif self._config.mode != "lexical":
             raise ConfigError(
                 f"Retrieval mode {self._config.mode!r} needs an embedder.",

@@ -64,19 +64,19 @@ def select_live(filter: Filter | None) -> tuple[str, tuple[str, ...]]:
     parameters: list[str] = []
     if filter.documents:
         sql += " AND d.name IN (SELECT value FROM json_each(?))"
-        parameters.append(json.dumps(filter.documents))
+        parameters.append(json_text(filter.documents))
     if filter.kinds:
         sql += " AND p.kind IN (SELECT value FROM json_each(?))"
-        parameters.append(json.dumps(filter.kinds))
+        parameters.append(json_text(filter.kinds))
     for key, value in filter.metadata.items():
         sql += " AND p.version IN (SELECT version FROM metadata WHERE key = ? AND value = ?)"
-        parameters += [storable(key), json_value(value)]
+        parameters += [storable(key), json_text(value)]
     return sql, tuple(parameters)
 
 
-def json_value(value: object) -> str:
-    """Return the one spelling of a JSON value that the ``metadata`` table compares."""
-    return json.dumps(value, sort_keys=True)
+def json_text(value: object) -> str:
+    """Return the one spelling of a JSON value that is stored, so that equal values are equal."""
+    return storable(json.dumps(value, sort_keys=True, ensure_ascii=False))
 
 
 def storable(text: str) -> str:

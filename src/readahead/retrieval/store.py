@@ -22,7 +22,7 @@ from readahead.retrieval import changes, integrity, lexical, rows
 from readahead.retrieval.base import Embedder, Filter, Vector, Vectors
 from readahead.retrieval.database import Database
 from readahead.retrieval.records import Changes, DocumentInfo, NewSource, Outline
-from readahead.retrieval.schema import SCHEMA, select_live, storable
+from readahead.retrieval.schema import SCHEMA, json_text, select_live, storable
 from readahead.types import Document, Passage
 
 FILE_NAME = "knowledge.db"
@@ -137,6 +137,7 @@ class Store:
                 )
                 changes.delete_document(connection, document)
             connection.execute("DELETE FROM sources WHERE id NOT IN (SELECT source FROM documents)")
+            lexical.forget(connection)
             _advance(connection)
         self._drop_cache()
         return list(removed.values())
@@ -253,7 +254,7 @@ class Store:
         """Store a trace as JSON under its ``id``; only the last ``keep`` traces stay."""
         with self._database.write() as connection:
             sql = "INSERT OR REPLACE INTO traces (id, body) VALUES (?, ?)"
-            connection.execute(sql, (storable(str(trace["id"])), json.dumps(trace)))
+            connection.execute(sql, (storable(str(trace["id"])), json_text(trace)))
             connection.execute(
                 "DELETE FROM traces WHERE number NOT IN "
                 "(SELECT number FROM traces ORDER BY number DESC LIMIT ?)",
@@ -288,7 +289,7 @@ class Store:
         """Let the knowledge base be embedded with ``embedder`` only, from now on."""
         self.check_embedder(embedder)
         sql = "INSERT OR IGNORE INTO meta (key, value) VALUES ('embedder', ?)"
-        connection.execute(sql, (json.dumps([embedder.fingerprint, embedder.dim]),))
+        connection.execute(sql, (json_text([embedder.fingerprint, embedder.dim]),))
 
     def _drop_cache(self) -> None:
         """Delete what the cache and the log still hold of deleted passages."""

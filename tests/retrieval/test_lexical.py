@@ -1,0 +1,131 @@
+import string
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from readahead.retrieval import lexical
+
+TEXTS = {
+    1: "解除劳动合同应当采用书面形式。",
+    2: "回滚事务后不会留下悬空引用。",
+    3: "A multi-agent system written in node.js, see foo/bar and ITGC-04.",
+    4: "C++ templates; 50% of the policy's cost. Why? @nasa asked. The café reopened.",
+    5: "The the the and of.",
+    6: "马",
+}
+# Every one of these is an error, or finds nothing, when it is taken for FTS5's query syntax.
+ORDINARY = [
+    *("multi-agent", "C++", "why?", "50%", "policy's", '""', '"', " ", "AND", "OR NOT", "(", ")"),
+    *(
+        "*",
+        "^café",
+        "a:b",
+        "foo/bar",
+        "node.js",
+        "@nasa",
+        "-x",
+        "NEAR(a b)",
+        "\0",
+        "\ud800",
+        "a\0b",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def table() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    for rowid, text in TEXTS.items():
+        lexical.insert(connection, rowid, "", text)
+    return connection
+
+
+def search(table: apsw.Connection, query: str) -> list[int]:
+    return [rowid for rowid, _ in lexical.search(table, query, 10, None)]
+
+
+@pytest.mark.parametrize(
+    ("query", "rowid"),
+    [
+        *(("解除", 1), ("合同", 1), ("劳动合同", 1), ("书面形式", 1), ("书", 1), ("式", 1)),
+        *(("回滚", 2), ("悬空", 2), ("马", 6), ("itgc", 3), ("multi-agent", 3), ("foo/bar", 3)),
+        *(("node.js", 3), ("Node.js?", 3), ("C++", 4), ("why?", 4), ("50%", 4), ("policy's", 4)),
+        *(("@nasa", 4), ("cafe", 4), ("CAFE\u0301", 4), ("ｃａｆé", 4), ("templates", 4)),
+        *(("template", 4), ("什么是书面形式？", 1), ("the of", 5)),
+    ],
+)
+def test_literal_text_is_found(table: apsw.Connection, query: str, rowid: int) -> None:
+    assert rowid in search(table, query)
+
+
+def test_only_what_holds_a_word_is_found(table: apsw.Connection) -> None:
+    assert search(table, "悬空") == [2]
+    assert search(table, "除劳") == [1]
+    assert search(table, "absent") == []
+
+
+@pytest.mark.parametrize("query", ORDINARY)
+def test_ordinary_strings_do_not_raise(table: apsw.Connection, query: str) -> None:
+    lexical.search(table, query, 10, None)
+
+
+@given(st.text(st.characters() | st.sampled_from(string.punctuation + "\0\ud800\udfff马")))
+@example("\U0001e900\u0301")
+@example("x" * 100_000)
+@example(" ".join(map(str, range(10_000))))
+def test_no_string_raises(table: apsw.Connection, query: str) -> None:
+    lexical.search(table, query, 10, None)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_whatever_was_indexed_can_be_deleted(text: str) -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, text, text)
+    lexical.delete(connection, 1, text, text)
+    connection.execute("INSERT INTO passages_fts (passages_fts) VALUES ('integrity-check')")
+    assert connection.execute("SELECT count(*) FROM passages_fts_docsize").get == 0
+
+
+@given(st.text("劳动合同ab 1。", min_size=1), st.data())
+def test_any_part_of_a_text_is_found(text: str, data: st.DataObject) -> None:
+    """Parts are cut at spaces and points, since half an English word is not a word."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, "", text)
+    parts = [part for part in text.replace("。", " ").split() if part]
+    if parts:
+        assert search(connection, data.draw(st.sampled_from(parts))) == [1]
+
+
+def test_terms_are_distinct_and_without_stop_words() -> None:
+    assert lexical.terms("What is the Node.js node of 劳动合同 的?") == [
+        *("node", "js", "劳动", "动合", "合同"),
+    ]
+    assert lexical.terms("The of the") == ["the", "of"]
+    assert lexical.terms("?!") == []
+
+
+def test_a_heading_word_counts_more_than_a_word_of_the_text() -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, "Other", "tickets tell many things")
+    lexical.insert(connection, 2, "Tickets", "other tell many things")
+    assert search(connection, "tickets") == [2, 1]
+
+
+def test_forgotten_terms_leave_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "fts.db"
+    connection = apsw.Connection(str(file))
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, "", "xylophonist")
+    lexical.insert(connection, 2, "", "something else")
+    lexical.delete(connection, 1, "", "xylophonist")
+    assert b"xylophonist" in file.read_bytes()
+    lexical.forget(connection)
+    assert b"xylophonist" not in file.read_bytes()

@@ -1,0 +1,109 @@
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from readahead.config import RetrievalConfig
+from readahead.errors import ConfigError, EmbedderMismatch
+from readahead.retrieval.base import Filter
+from readahead.retrieval.retriever import HybridRetriever
+from readahead.retrieval.store import Store
+from tests.retrieval.support import HashingEmbedder, add, add_texts, document, source
+
+TEXTS = {
+    "hours": "The dome opens at nine on weekdays.",
+    "tickets": "A ticket for the dome costs 12 euros.",
+    "zh": "天文台周一闭馆，门票十二元。",
+    "code": "Run focus --dome to turn the dome.",
+}
+
+
+@pytest.fixture
+def filled(store: Store, embedder: HashingEmbedder) -> Store:
+    add_texts(store, embedder, **TEXTS)
+    return store
+
+
+def retriever(store: Store, mode: str, embedder: HashingEmbedder | None = None) -> HybridRetriever:
+    return HybridRetriever(store, embedder, RetrievalConfig.model_validate({"mode": mode}))
+
+
+@pytest.mark.parametrize("mode", ["lexical", "dense", "hybrid"])
+def test_every_mode_finds_the_passage(filled: Store, mode: str) -> None:
+    hits = retriever(filled, mode, HashingEmbedder()).search("ticket costs", 2)
+    assert hits[0].passage.document == "tickets"
+    assert hits[0].passage.text == filled.document("tickets").text
+    assert hits[0].score >= hits[-1].score
+
+
+@pytest.mark.parametrize("mode", ["lexical", "dense", "hybrid"])
+@pytest.mark.parametrize("query", ["", " \n\t\u3000"])
+def test_a_blank_query_has_no_hits(filled: Store, mode: str, query: str) -> None:
+    assert retriever(filled, mode, HashingEmbedder()).search(query, 3) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.text(st.characters() | st.sampled_from('"*()^:\0\ud800馆')), k=st.integers(-1, 99))
+def test_no_string_raises(filled: Store, query: str, k: int) -> None:
+    hits = retriever(filled, "hybrid", HashingEmbedder()).search(query, k)
+    assert len(hits) <= max(0, k)
+
+
+def test_a_chinese_word_is_found(filled: Store) -> None:
+    hits = retriever(filled, "lexical").search("门票多少钱", 1)
+    assert [hit.passage.document for hit in hits] == ["zh"]
+
+
+@pytest.mark.parametrize("mode", ["lexical", "dense", "hybrid"])
+def test_a_filter_acts_inside_the_search(
+    store: Store, embedder: HashingEmbedder, mode: str
+) -> None:
+    """All of k match the filter, though hundreds of better hits do not."""
+    better = [source(f"b{n}", document(f"b{n}", "dome dome dome")) for n in range(120)]
+    worse = [
+        source(f"w{n}", document(f"w{n}", f"Words that do not help, then dome {n}.", part="w"))
+        for n in range(5)
+    ]
+    add(store, *better, *worse, embedder=embedder)
+    hits = retriever(store, mode, embedder).search("dome", 5, Filter(metadata={"part": "w"}))
+    assert sorted(hit.passage.document for hit in hits) == [f"w{n}" for n in range(5)]
+
+
+def test_equal_passages_come_in_the_order_they_were_added(
+    store: Store, embedder: HashingEmbedder
+) -> None:
+    names = [f"d{n}" for n in (5, 3, 9, 1)]
+    add_texts(store, embedder, **dict.fromkeys(names, "The same words."))
+    hits = retriever(store, "hybrid", embedder).search("same", 4)
+    assert [hit.passage.document for hit in hits] == names
+
+
+def test_an_embedder_is_asked_for_only_where_it_is_needed(store: Store) -> None:
+    retriever(store, "lexical")
+    for mode in ("dense", "hybrid"):
+        with pytest.raises(ConfigError, match=mode):
+            retriever(store, mode)
+
+
+def test_a_store_embedded_with_another_model_is_refused(filled: Store) -> None:
+    with pytest.raises(EmbedderMismatch, match="readahead reembed"):
+        retriever(filled, "hybrid", HashingEmbedder("other"))
+
+
+def test_searching_words_imports_no_heavy_package(filled: Store) -> None:
+    code = f"""
+import sys
+from readahead.config import RetrievalConfig
+from readahead.retrieval.retriever import HybridRetriever
+from readahead.retrieval.store import Store
+
+store = Store.open({str(filled.folder)!r}, create=False)
+assert HybridRetriever(store, None, RetrievalConfig(mode="lexical")).search("dome", 3)
+print(sorted({{"faiss", "torch", "sentence_transformers", "transformers"}} & set(sys.modules)))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

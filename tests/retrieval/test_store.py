@@ -1,0 +1,270 @@
+import json
+import shutil
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+
+from readahead.errors import EmbedderMismatch, InputError, NotFound, StoreError
+from readahead.retrieval.base import Filter
+from readahead.retrieval.content import content_hash
+from readahead.retrieval.records import NewDocument, NewSource
+from readahead.retrieval.store import FILE_NAME, Store
+from readahead.types import Document, Passage
+from tests.retrieval.support import HashingEmbedder, add, add_texts, cut, document, found, source
+
+
+def whole_folder(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def passage_ids(store: Store) -> list[str]:
+    return [passage.id for passage in store.passages(store.live_ids())]
+
+
+def test_a_document_comes_back_as_it_was_added(store: Store) -> None:
+    original = Document(
+        "手册.md",
+        "标题😀\n\nOpens at nine.",
+        document("x", "Opens at nine.", title="标题😀").blocks,
+        removed={"bom": 1},
+        metadata={"year": 2024, "tags": ["a", None], "": 1.5},
+    )
+    add(store, source("手册.md", original))
+    assert store.document("手册.md") == original
+    assert store.document("1") == original
+    (info,) = store.documents()
+    assert (info.name, info.version, info.num_chars) == ("手册.md", 1, len(original.text))
+
+
+def test_passage_text_is_cut_by_code_points(store: Store) -> None:
+    text = "😀𠀀 one\0two é\n\nthree"
+    passage = Passage("d", text[3:9], 3, 9)
+    store.replace([NewSource("d", "1", [NewDocument(Document("d", text), [passage])])])
+    assert store.passage("1.1.0").text == text[3:9] == "one\0tw"
+
+
+def test_lone_surrogates_are_replaced_and_offsets_hold(store: Store) -> None:
+    add(store, source("d\ud800", document("d\ud800", "a \udfff b", key="\ud800")))
+    stored = store.document("d\ud800")
+    assert (stored.name, stored.text) == ("d\ufffd", "a \ufffd b")
+    assert stored.metadata == {"key": "\ufffd"}
+    assert store.is_unchanged("d\ud800", source("", document("d\ud800", "")).sha256) is False
+
+
+def test_adding_the_same_twice_changes_nothing(store: Store) -> None:
+    add_texts(store, a="One text.")
+    before, ids = store.generation(), passage_ids(store)
+    report = add_texts(store, a="One text.")
+    assert (report.added, report.unchanged, report.passages) == (0, 1, 0)
+    assert (store.generation(), passage_ids(store)) == (before, ids)
+
+
+def test_a_changed_source_replaces_its_passages_at_once(
+    store: Store, embedder: HashingEmbedder
+) -> None:
+    add(store, source("r", document("r#1", "Alpha kept."), document("r#2", "Beta goes.")))
+    add(store, source("r", document("r#1", "Alpha kept."), document("r#3", "Gamma comes.")))
+    assert [info.name for info in store.documents()] == ["r#1", "r#3"]
+    assert passage_ids(store) == ["1.1.0", "3.1.0"]
+    assert found(store, "alpha beta gamma") == ["r#1", "r#3"]
+
+
+def test_passages_of_an_earlier_version_still_resolve(store: Store) -> None:
+    add_texts(store, a="The old wording.")
+    add_texts(store, a="The new wording.")
+    assert store.passage("1.1.0").text == "The old wording."
+    assert store.passage("1.2.0").text == "The new wording."
+    assert found(store, "old") == []
+    assert store.documents()[0].version == 2
+
+
+def test_a_name_added_again_after_removal_gets_new_ids(store: Store) -> None:
+    add_texts(store, a="First.", b="Other.")
+    store.remove(["b"])
+    add_texts(store, b="Other.")
+    assert passage_ids(store) == ["1.1.0", "3.1.0"]
+    with pytest.raises(NotFound, match="2.1.0"):
+        store.passage("2.1.0")
+
+
+def test_removed_text_is_gone_from_every_file(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, a="The xylophonist zigzagged.", b="Another text.")
+    add_texts(store, embedder, a="The yodeller came instead.")
+    found(store, "yodeller", embedder)
+    (vector,) = embedder.embed_passages(["The yodeller came instead."])
+    assert vector.tobytes() in whole_folder(store.folder)
+    assert store.remove(["a"]) == ["a"]
+    rest = whole_folder(store.folder)
+    for secret in (b"xylophonist", b"zigzag", b"yodeller", vector.tobytes()):
+        assert secret not in rest
+    assert b"Another text." in rest
+    assert store.check() == []
+
+
+def test_remove_takes_names_of_sources_and_ids(store: Store) -> None:
+    add(store, source("r", document("r#1", "One."), document("r#2", "Two.")))
+    add_texts(store, a="Three.")
+    assert store.remove(["3"]) == ["a"]
+    assert store.remove(["r"]) == ["r#1", "r#2"]
+    assert store.documents() == []
+
+
+def test_removing_an_unknown_name_removes_nothing(store: Store) -> None:
+    add_texts(store, a="One.")
+    with pytest.raises(NotFound, match="'b'"):
+        store.remove(["a", "b"])
+    assert [info.name for info in store.documents()] == ["a"]
+
+
+def test_a_record_removed_by_hand_comes_back_with_its_source(store: Store) -> None:
+    records = source("r", document("r#1", "One."), document("r#2", "Two."))
+    add(store, records)
+    store.remove(["r#1"])
+    assert add(store, records).replaced == 1
+    assert [info.name for info in store.documents()] == ["r#1", "r#2"]
+
+
+def test_a_name_belongs_to_one_source(store: Store) -> None:
+    add(store, source("a", document("x", "One.")))
+    with pytest.raises(InputError, match="'x' was already added from 'a'"):
+        add(store, source("b", document("x", "Two.")))
+    assert [info.source for info in store.documents()] == ["a"]
+
+
+def test_a_source_of_several_documents_is_no_document(store: Store) -> None:
+    add(store, source("r", document("r#1", "One."), document("r#2", "Two.")))
+    with pytest.raises(NotFound, match="holds 2 documents"):
+        store.document("r")
+
+
+@pytest.mark.parametrize("id", ["", "1", "1.1", "1.1.9", "x.y.z", "1.1.0.0", "9" * 99, "\ud800"])
+def test_an_unknown_passage_is_not_found(store: Store, id: str) -> None:
+    add_texts(store, a="One.")
+    with pytest.raises(NotFound):
+        store.passage(id)
+
+
+# Embedders
+
+
+def test_another_embedder_is_refused(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, a="One.")
+    for other in (HashingEmbedder("other"), HashingEmbedder(dim=16)):
+        with pytest.raises(EmbedderMismatch, match=r"hashing@1 .*32.* not with .*reembed"):
+            add_texts(store, other, b="Two.")
+    assert [info.name for info in store.documents()] == ["a"]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 0.0])
+def test_vectors_that_cannot_be_searched_are_refused(
+    store: Store, embedder: HashingEmbedder, wrong: float
+) -> None:
+    text = document("d", "One.")
+    (passage,) = cut(text)
+    vector = np.full(embedder.dim, wrong, dtype=np.float32)
+    new = NewSource("d", "1", [NewDocument(text, [passage])])
+    with pytest.raises(StoreError, match="finite and not zero"):
+        store.replace([new], embedder, {content_hash(passage): vector})
+    assert store.documents() == []
+
+
+def test_vectors_of_a_wrong_size_are_refused(store: Store, embedder: HashingEmbedder) -> None:
+    text = document("d", "One.")
+    (passage,) = cut(text)
+    new = NewSource("d", "1", [NewDocument(text, [passage])])
+    with pytest.raises(StoreError, match=r"of shape \(32,\)"):
+        store.replace([new], embedder, {content_hash(passage): np.ones(31, dtype=np.float32)})
+
+
+# Filters
+
+
+def test_filters_hold_for_the_live_passages(store: Store) -> None:
+    add(store, source("a", document("a", "One.", year=1, tag="x")))
+    add(store, source("b", document("b", "Two.", year="1", tag="x")))
+    add(store, source("c", document("c", "Three.", year=True)))
+
+    def names(filter: Filter) -> list[str]:
+        return [passage.document for passage in store.passages(store.live_ids(filter))]
+
+    assert names(Filter()) == ["a", "b", "c"]
+    assert names(Filter(documents=("a", "c", "\ud800"))) == ["a", "c"]
+    assert names(Filter(kinds=("code",))) == []
+    assert names(Filter(metadata={"year": 1})) == ["a"]
+    assert names(Filter(metadata={"year": True})) == ["c"]
+    assert names(Filter(metadata={"tag": "x", "year": "1"})) == ["b"]
+    assert names(Filter(metadata={"\ud800": 1})) == []
+
+
+# Traces
+
+
+def test_only_the_last_traces_are_kept(store: Store) -> None:
+    for number in range(5):
+        store.add_trace({"id": f"t{number}", "text": "\ud800"}, keep=3)
+    assert [trace["id"] for trace in store.traces()] == ["t4", "t3", "t2"]
+    assert store.trace("t3")["text"] == "\ufffd"
+    with pytest.raises(NotFound, match="'t1'"):
+        store.trace("t1")
+
+
+# Opening and health
+
+
+def test_no_knowledge_base_is_made_when_not_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no knowledge base"):
+        Store.open(tmp_path / "kb", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store.open(tmp_path / "file" / "kb")
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    apsw.Connection(str(tmp_path / FILE_NAME)).pragma("user_version", 99)
+    with pytest.raises(StoreError, match="schema version 99"):
+        Store.open(tmp_path)
+
+
+def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    apsw.Connection(str(tmp_path / FILE_NAME)).execute("CREATE TABLE t (x)")
+    with pytest.raises(StoreError, match="schema version 0"):
+        Store.open(tmp_path)
+
+
+def test_a_damaged_file_is_one_clear_error(store: Store) -> None:
+    add_texts(store, a="One.")
+    store.close()
+    file = store.folder / FILE_NAME
+    file.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    with pytest.raises(StoreError, match="is damaged"):
+        Store.open(store.folder)
+
+
+def test_check_sees_what_does_not_agree(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, a="One text.", b="Two texts.")
+    assert store.check() == []
+    with apsw.Connection(str(store.folder / FILE_NAME)) as connection:
+        connection.execute("DELETE FROM passages_fts_docsize WHERE id = 1")
+        connection.execute("UPDATE vectors SET vector = x'00' WHERE passage = 2")
+        connection.execute("INSERT INTO vectors VALUES (77, zeroblob(128))")
+    text = json.dumps(store.check())
+    assert "1 passages are missing from the full-text index" in text
+    assert "1 vectors do not have the embedder's dimension" in text
+    assert "vectors of 1 passages that are gone" in text
+    assert "Some rows point at rows that are gone" in text
+
+
+def test_a_copied_folder_is_a_knowledge_base(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, a="One text.")
+    store.close()
+    copy = store.folder.with_name("copy")
+    shutil.copytree(store.folder, copy)
+    with Store.open(copy, create=False) as opened:
+        assert found(opened, "text", embedder) == ["a"]
