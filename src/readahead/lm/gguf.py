@@ -1,28 +1,21 @@
-"""Converts a GGUF file to a Transformers folder with safetensors; knows nothing about downloads.
-
-Loading a GGUF takes minutes because every block is dequantised and the vocabulary parsed in
-Python; the converted folder loads in seconds. The conversion changes the container, not the model:
-weights that the file holds twice at different precisions stay two, and tied weights stay tied.
-"""
+"""Reads and converts GGUF files; knows nothing about where they come from, or are kept."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from readahead.errors import InputError, missing_extra
+from readahead.errors import BackendError, InputError, missing_extra
 from readahead.lm.progress import Progress, task
-from readahead.lm.quiet import quiet_transformers
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # Fields that name tokens after which a text is over. A pad token is never part of a text, and some
 # models (Qwen2.5) end with it; llama.cpp writes "eot" and "eom" where turns end with another token.
@@ -79,24 +72,45 @@ def read_header(gguf: Path) -> GgufHeader:
 def convert(gguf: Path, header: GgufHeader, folder: Path, progress: Progress) -> None:
     """Write the model in ``gguf`` to ``folder``: config, weights, tokenizer and chat template.
 
-    The folder of ``gguf`` must hold nothing else, or Transformers would read that, too.
+    The folder of ``gguf`` must hold nothing else, or Transformers would read that, too. The work is
+    done by a child process: its memory is free again at once, what the libraries print stays in
+    it, and a hostile file can crash nothing else.
 
     Raises:
         InputError: Transformers does not know the architecture, or tensors are missing.
+        BackendError: The child process was killed, most often for memory.
         ConfigError: The extra ``gguf`` is not installed.
     """
     if find_spec("accelerate") is None:  # Transformers would ask for it in words of its own
         raise missing_extra("accelerate", "gguf")
-    with (
-        task(progress, f"Converting {header.architecture} weights to safetensors"),
-        quiet_transformers(),
-        _conversion_errors(header.architecture),
-    ):
-        tokenizer = _load_tokenizer(gguf)
-        model = _load_model(gguf, header.dtype)
-        _set_ends(model, tokenizer, header.end_token_ids)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    ends = [str(end) for end in header.end_token_ids]
+    command = [str(gguf), str(folder), header.dtype, *ends]
+    with task(progress, f"Converting {header.architecture} weights to safetensors"):
+        run = subprocess.run(
+            [sys.executable, "-P", "-m", "readahead.lm.convert", *command],
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+    if run.returncode:
+        raise _conversion_error(run.returncode, run.stdout.strip(), header)
+
+
+def _conversion_error(status: int, reason: str, header: GgufHeader) -> Exception:
+    if "No space left" in reason:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if status < 0 or not reason:
+        return BackendError(
+            f"The conversion stopped with status {status}.",
+            remedy=f"It needs about {2 * header.converted_bytes / 1e9:.1f} GB of free memory.",
+        )
+    return InputError(
+        f"The GGUF file ({header.architecture}) cannot be converted: {reason}.",
+        remedy="Pull the original model by its hub id, or as a folder with safetensors.",
+    )
 
 
 def _header(reader: GGUFReader) -> GgufHeader:
@@ -129,61 +143,3 @@ def _stored_dtype(types: set[str]) -> str:
 def _field(reader: GGUFReader, key: str, default: Any) -> Any:
     field = reader.get_field(key)
     return default if field is None else field.contents()
-
-
-def _load_tokenizer(gguf: Path) -> PreTrainedTokenizerBase:
-    from transformers import AutoTokenizer
-
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        gguf.parent, gguf_file=gguf.name
-    )
-    return tokenizer
-
-
-def _load_model(gguf: Path, dtype: str) -> PreTrainedModel:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=dtype, output_loading_info=True
-    )
-    model: PreTrainedModel = loaded[0]
-    report: dict[str, set[str]] = loaded[1]
-    if missing := sorted(report["missing_keys"]):
-        raise ValueError(f"{len(missing)} tensors are missing, such as {missing[0]}")
-    if not all(torch.isfinite(weight).all() for weight in model.parameters()):
-        raise ValueError(f"some weights are not finite numbers in {dtype}")
-    # Transformers takes a dequantised model for a quantised one still, and refuses to save it.
-    model.hf_quantizer = None
-    del model.config.quantization_config
-    return model
-
-
-def _set_ends(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, end_token_ids: tuple[int, ...]
-) -> None:
-    settings = model.generation_config
-    assert settings is not None
-    settings._from_model_config = False  # or loading would derive the settings again
-    if not end_token_ids:
-        return
-    settings.eos_token_id = list(end_token_ids)
-    if tokenizer.pad_token is None:  # batches need one
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(end_token_ids[0])
-        settings.pad_token_id = end_token_ids[0]
-
-
-@contextmanager
-def _conversion_errors(architecture: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # Transformers fails in many ways on what it does not know
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        if "No space left" in str(error):  # the safetensors writer has an exception of its own
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-        raise InputError(
-            f"The GGUF file ({architecture}) cannot be converted: {reason}.",
-            remedy="Pull the original model by its hub id, or as a folder with safetensors.",
-        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import ERROR
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def quiet_hub() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         verbosity, were_disabled = logging.get_verbosity(), are_progress_bars_disabled()
-        logging.set_verbosity(logging.ERROR)
+        logging.set_verbosity(ERROR)
         disable_progress_bars()
         try:
             yield
@@ -37,7 +38,7 @@ def quiet_transformers() -> Iterator[None]:
 
     with quiet_hub():
         verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
+        logging.set_verbosity(ERROR)
         logging.disable_progress_bar()
         try:
             yield

@@ -1,0 +1,46 @@
+import time
+from pathlib import Path
+
+import pytest
+
+from readahead.lm.progress import POLL_S, Silent, folder_bytes, growth_reported, task
+from tests.lm.recorder import Recorder
+
+
+def test_a_task_ends_also_when_it_fails() -> None:
+    progress = Recorder()
+    with pytest.raises(ValueError, match="broken"), task(progress, "Working", 3):
+        assert progress.num_running == 1
+        raise ValueError("broken")
+    assert progress.num_running == 0
+    assert progress.tasks == ["Working"]
+
+
+def test_growth_is_reported_while_it_happens_and_counted_once(tmp_path: Path) -> None:
+    progress = Recorder()
+    (tmp_path / "before").write_bytes(bytes(1000))
+    with task(progress, "Growing", 500), growth_reported(tmp_path, progress):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "part").write_bytes(bytes(300))
+        deadline = time.monotonic() + 50 * POLL_S
+        while not progress.done_bytes and time.monotonic() < deadline:
+            time.sleep(POLL_S / 10)
+        assert progress.done_bytes == {"Growing": 300}
+        (tmp_path / "folder" / "part").rename(tmp_path / "whole")
+        (tmp_path / "more").write_bytes(bytes(200))
+    assert progress.done_bytes == {"Growing": 500}
+
+
+def test_folder_bytes_counts_files_at_every_depth_but_no_links(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_bytes(bytes(7))
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "b" / "file")
+    assert folder_bytes(tmp_path) == 7
+
+
+def test_silence_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    progress = Silent()
+    progress.notice("licence")
+    with task(progress, "Working"):
+        progress.advance(1)
+    assert capfd.readouterr() == ("", "")
