@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.evidence.numbers import find_numbers
+from readahead.evidence.numbers import find_numbers, states
 from readahead.text import fold
 
 
@@ -21,7 +21,7 @@ def values(text: str) -> list[str]:
         ("2 million, 2,000,000, two million and 两百万", ["2000000"] * 4),
         ("one hundred thousand; 10万; 十万", ["100000"] * 3),
         ("3.50 and 3.5", ["3.5", "3.5"]),
-        ("87 %, 87%, 87 percent, 百分之87, 百分之八十七", ["87%"] * 5),
+        ("87 %, 87%, 87 percent, 百分之87, 百分之八十七", ["87"] * 5),
         ("二〇一五年和2015年", ["2015", "2015"]),
         ("一万二千三百四十五", ["12345"]),
         ("两千零五", ["2005"]),
@@ -36,6 +36,32 @@ def values(text: str) -> list[str]:
 )
 def test_values(text: str, expected: list[str]) -> None:
     assert values(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("87 %, 87%, 87 percent, 百分之87, 百分之八十七", ["%"] * 5),
+        ("30 days, 30-day, thirty days, 30天, 三十天", ["day"] * 5),
+        ("$4.50, 4.50 dollars, 4.50 USD, 4.5美元", ["dollar"] * 4),
+        ("$2 million and 3 million euros", ["dollar", "euro"]),
+        ("5 km, 5 kilometers, 5公里", ["km"] * 3),
+        ("5 metal bars and 7 mice", ["", ""]),
+    ],
+)
+def test_units(text: str, units: list[str]) -> None:
+    assert [number.unit for number in find_numbers(fold(text))] == units
+
+
+def test_states() -> None:
+    held = {("30", "day"), ("7", ""), ("87", "%")}
+    assert states(held, "30", "day")
+    assert states(held, "30", "")
+    assert not states(held, "30", "year")
+    assert states(held, "7", "day")
+    assert not states(held, "7", "%")
+    assert states(held, "87", "%")
+    assert not states(held, "8", "")
 
 
 @given(st.integers(2, 10**9))

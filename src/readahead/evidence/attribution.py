@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from readahead.evidence.numbers import states
 from readahead.evidence.terms import Terms, read_terms
 from readahead.text import sentences
 from readahead.types import Passage
 
 Similarity = Callable[[str, Sequence[str]], Sequence[float]]
 
-NAME_WEIGHT = 1.5
+MARKED_WEIGHT = 1.5  # of names and numbers
 RESTATED_WEIGHT = 0.2  # of what the sentence repeats from the question
 QUESTION_WEIGHT = 0.15  # of what only the question says
-ELSEWHERE_CREDIT = 0.4  # for what the passage says outside the span: who "he" is, for instance
+ELSEWHERE_CREDIT = 0.4  # for what the passage says outside the span; none for numbers
+ELSEWHERE_NAME_CREDIT = 0.6  # a name often stands as "he" or "it" in the span
 PAIR_GAIN = 0.1  # by which two sentences must beat one
 NUM_COMPARED = 8  # spans that the optional similarity sees
 SIMILARITY_WEIGHT = 0.3
@@ -59,22 +61,26 @@ class Evidence:
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = tuple(passages)
         self._spans: list[_Span] = []
-        self._around: list[frozenset[str]] = []
+        self._held: list[frozenset[str]] = []
+        self._quantities: list[frozenset[tuple[str, str]]] = []
         self._frequency: Counter[str] = Counter()
         self._num_sentences = 0
         for index, passage in enumerate(passages):
             self._read(index, passage)
 
     def _read(self, index: int, passage: Passage) -> None:
-        single = [
-            _Span(index, start, end, read_terms(passage.text[start:end]).held)
-            for start, end in _units(passage)
-        ]
-        around = read_terms("\n".join([*passage.heading, passage.context])).held
-        self._around.append(around.union(*(span.held for span in single)))
-        for span in single:
-            self._frequency.update(span.held)
+        context = read_terms("\n".join([*passage.heading, passage.context]))
+        held, quantities = set(context.held), set(context.quantities)
+        single: list[_Span] = []
+        for start, end in _units(passage):
+            terms = read_terms(passage.text[start:end])
+            single.append(_Span(index, start, end, terms.held))
+            self._frequency.update(terms.held)
+            held |= terms.held
+            quantities |= terms.quantities
         self._num_sentences += len(single)
+        self._held.append(frozenset(held))
+        self._quantities.append(frozenset(quantities))
         self._spans += single
         self._spans += [
             _Span(index, first.start, second.end, first.held | second.held, is_pair=True)
@@ -99,11 +105,16 @@ class Evidence:
         """Return every span that supports ``sentence`` to any degree, best first."""
         claim, asked = read_terms(sentence), read_terms(question)
         weights = self._weights(claim, asked)
-        numbers = claim.numbers - asked.numbers
+        new = [pair for pair in claim.quantities if pair[0] not in asked.content]
+        agreeing = {
+            index
+            for index, held in enumerate(self._quantities)
+            if all(states(held, value, unit) for value, unit in new)
+        }
         scored = [
-            (self._coverage(span, weights), span)
+            (self._coverage(span, weights, claim), span)
             for span in self._spans
-            if numbers <= self._around[span.passage]
+            if span.passage in agreeing
         ]
         scored.sort(key=lambda pair: -pair[0])
         if similarity is not None:
@@ -113,6 +124,7 @@ class Evidence:
     def _weights(self, claim: Terms, asked: Terms) -> dict[str, float]:
         """Return how much each term matters: its rarity, times where it comes from."""
         new = claim.content - asked.content
+        marked = claim.names | claim.values
         weights = {}
         for term in claim.content | asked.content:
             weight = math.log(1 + self._num_sentences / (self._frequency[term] + 0.5))
@@ -120,19 +132,23 @@ class Evidence:
                 weight *= QUESTION_WEIGHT
             elif new and term not in new:
                 weight *= RESTATED_WEIGHT
-            elif term in claim.names:
-                weight *= NAME_WEIGHT
+            elif term in marked:
+                weight *= MARKED_WEIGHT
             weights[term] = weight
         return weights
 
-    def _coverage(self, span: _Span, weights: Mapping[str, float]) -> float:
+    def _coverage(self, span: _Span, weights: Mapping[str, float], claim: Terms) -> float:
         """Return the share of the weights that the span, or else its passage, holds."""
-        here, around = span.held, self._around[span.passage]
-        covered = sum(
-            weight if term in here else ELSEWHERE_CREDIT * weight
-            for term, weight in weights.items()
-            if term in around
-        )
+        here, around = span.held, self._held[span.passage]
+        values = claim.values
+        covered = 0.0
+        for term in around.intersection(weights):
+            if term in here:
+                covered += weights[term]
+            elif term in claim.names:
+                covered += ELSEWHERE_NAME_CREDIT * weights[term]
+            elif term not in values:
+                covered += ELSEWHERE_CREDIT * weights[term]
         return covered / sum(weights.values()) - PAIR_GAIN * span.is_pair if covered else 0.0
 
     def _compare(

@@ -1,13 +1,13 @@
-"""Read the numbers in a text as values; knows nothing about what they measure.
+"""Read the numbers in a text as values with units; converts no unit into another.
 
-``1,000`` and ``1000``, ``ten`` and ``10``, ``五`` and ``5``, ``2 million`` and ``2,000,000``,
-``87 %``, ``87 percent`` and ``百分之八十七`` are each the same.
+``1,000`` and ``1000``, ``ten`` and ``10``, ``五天`` and ``5 days``, ``2 million`` and
+``2,000,000``, ``87 %``, ``87 percent`` and ``百分之八十七`` are each the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 _SMALL = (
@@ -41,16 +41,48 @@ _NUMBER_RE = re.compile(
 _SCALE_RE = re.compile(
     r"[\s-]?(hundred|thousand|million|billion|trillion|百万|千万|千|万|亿)(?![a-z])"
 )
-_PERCENT_RE = re.compile(r"\s?(?:%|percent\b|per cent\b)")
-_CJK_PERCENT = "百分之"
+_UNIT_NAMES = {
+    "%": "% percent",
+    "second": "seconds second secs sec 秒",
+    "minute": "minutes minute mins min 分钟",
+    "hour": "hours hour hrs hr 小时",
+    "day": "days day 天 日",
+    "week": "weeks week 周 星期",
+    "month": "months month 个月",
+    "year": "years year yrs yr 年",
+    "dollar": "dollars dollar usd 美元",
+    "euro": "euros euro eur 欧元",
+    "pound": "pounds pound gbp 英镑",
+    "yuan": "yuan rmb cny 元",
+    "km": "kilometres kilometre kilometers kilometer km 公里 千米",
+    "m": "metres metre meters meter m 米",
+    "cm": "centimetres centimetre centimeters centimeter cm 厘米",
+    "mm": "millimetres millimetre millimeters millimeter mm 毫米",
+    "mile": "miles mile 英里",
+    "foot": "feet foot ft 英尺",
+    "kg": "kilograms kilogram kg 公斤 千克",
+    "g": "grams gram g 克",
+    "ton": "tonnes tonne tons ton 吨",
+    "kb": "kilobytes kilobyte kb",
+    "mb": "megabytes megabyte mb",
+    "gb": "gigabytes gigabyte gb",
+    "tb": "terabytes terabyte tb",
+}
+_UNITS = {name: unit for unit, names in _UNIT_NAMES.items() for name in names.split()}
+_UNIT_RE = re.compile(
+    r"[\s-]?(" + "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True))) + ")(?![a-z])"
+)
+_PREFIX_RE = re.compile(r"(百分之|[$€£¥])\s?\Z")
+_PREFIXES = {"百分之": "%", "$": "dollar", "€": "euro", "£": "pound", "¥": "yuan"}
 
 
 class Number(NamedTuple):
-    """A number at ``[start, end)``; ``value`` is its normal form, with % if it is a percentage."""
+    """A number at ``[start, end)`` in its normal form; ``unit`` is empty if none is known."""
 
     start: int
     end: int
     value: str
+    unit: str = ""
 
 
 def find_numbers(text: str) -> Iterator[Number]:
@@ -67,16 +99,25 @@ def find_numbers(text: str) -> Iterator[Number]:
             value *= _SCALES[scale[1]]
             position = scale.end()
             is_scaled = True
-        if match[0] in ("one", "一", "零") and not is_scaled:
-            continue
-        start = match.start()
-        percent = _PERCENT_RE.match(text, position)
-        if percent:
-            position = percent.end()
-        elif text.endswith(_CJK_PERCENT, 0, start):
-            start -= len(_CJK_PERCENT)
-            percent = match
-        yield Number(start, position, f"{value:.12g}" + "%" * bool(percent))
+        if is_scaled or match[0] not in ("one", "一", "零"):
+            unit = _unit(text, match.start(), position)
+            yield Number(match.start(), position, f"{value:.12g}", unit)
+
+
+def states(held: Collection[tuple[str, str]], value: str, unit: str) -> bool:
+    """Return whether a text that holds these values and units states this one.
+
+    A number without a unit agrees with any, except that a percentage must be one.
+    """
+    units = {held_unit for held_value, held_unit in held if held_value == value}
+    return bool(units) and (not unit or unit in units or ("" in units and unit != "%"))
+
+
+def _unit(text: str, start: int, end: int) -> str:
+    if behind := _UNIT_RE.match(text, end):
+        return _UNITS[behind[1]]
+    before = _PREFIX_RE.search(text, max(0, start - 4), start)
+    return _PREFIXES[before[1]] if before else ""
 
 
 def _value(match: re.Match[str]) -> float:

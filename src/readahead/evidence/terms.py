@@ -31,33 +31,42 @@ class Terms:
     """The content of a text.
 
     Attributes:
-        content: Stems of words, bigrams of characters, lone characters, and numbers.
-        numbers: The values among them; 87 % is there as ``87%`` and as ``87``.
-        names: Those that are part of a name.
+        content: Stems of words, bigrams of characters, lone characters, and values of numbers.
+        quantities: Pairs of value and unit; the values are part of the content.
+        names: Those of the content that are part of a name.
         held: What a claim about this text may consist of: the content, and every character.
     """
 
     content: frozenset[str]
-    numbers: frozenset[str]
+    quantities: frozenset[tuple[str, str]]
     names: frozenset[str]
     held: frozenset[str]
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Return the values of the quantities."""
+        return frozenset(value for value, _ in self.quantities)
 
 
 def read_terms(text: str) -> Terms:
     """Return the terms of ``text``."""
     folded = fold(text)
     content: set[str] = set()
-    numbers: set[str] = set()
+    quantities: set[tuple[str, str]] = set()
     position = 0
     for number in find_numbers(folded):
         content |= _content(folded[position : number.start])
-        numbers |= {number.value, number.value.removesuffix("%")}
+        content.add(number.value)
+        quantities.add((number.value, number.unit))
         position = number.end
-    content |= _content(folded[position:]) | numbers
+    content |= _content(folded[position:])
     names = {stem(fold(match[0])) for match in _NAME_RE.finditer(text)} & content
     characters = {char for term in content if is_cjk(term) for char in term}
     return Terms(
-        frozenset(content), frozenset(numbers), frozenset(names), frozenset(content | characters)
+        frozenset(content),
+        frozenset(quantities),
+        frozenset(names),
+        frozenset(content | characters),
     )
 
 
