@@ -104,6 +104,8 @@ class Evidence:
     ) -> list[Support]:
         """Return every span that supports ``sentence`` to any degree, best first."""
         claim, asked = read_terms(sentence), read_terms(question)
+        if not claim.content:
+            return []
         weights = self._weights(claim, asked)
         new = [pair for pair in claim.quantities if pair[0] not in asked.content]
         agreeing = {
@@ -117,7 +119,7 @@ class Evidence:
             if span.passage in agreeing
         ]
         scored.sort(key=lambda pair: -pair[0])
-        if similarity is not None:
+        if scored and similarity is not None:
             scored = self._compare(scored, f"{question} {sentence}".strip(), similarity)
         return [self._support(score, span) for score, span in scored if score > 0]
 
