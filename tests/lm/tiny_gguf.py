@@ -77,7 +77,7 @@ def _add_config(writer: gguf.GGUFWriter, model: LlamaForCausalLM, architecture: 
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_head_count_kv(config.num_key_value_heads or 0)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(10000.0)
     writer.add_vocab_size(config.vocab_size)
@@ -85,7 +85,7 @@ def _add_config(writer: gguf.GGUFWriter, model: LlamaForCausalLM, architecture: 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, fields: Mapping[str, int]) -> None:
     tokenizer = make_tokenizer()
-    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    tokens = [str(tokenizer.convert_ids_to_tokens(i)) for i in range(len(tokenizer))]
     special = set(tokenizer.all_special_tokens)
     # A GGUF cannot hold an empty list of merges; this one is of bytes that no text holds.
     tokens[tokens.index("ý")] = "ÿþ"
@@ -108,7 +108,7 @@ def _tensors(model: LlamaForCausalLM, *, tied: bool) -> dict[str, NDArray[np.flo
         if "q_proj" in name:
             values = _interleave(values, model.config.num_attention_heads)
         if "k_proj" in name:
-            values = _interleave(values, model.config.num_key_value_heads)
+            values = _interleave(values, model.config.num_key_value_heads or 0)
         if not (tied and name.startswith("lm_head")):
             tensors[_gguf_name(name)] = values
     return tensors

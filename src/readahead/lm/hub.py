@@ -90,11 +90,11 @@ def download(
 
 
 def _api() -> HfApi:
-    from huggingface_hub import HfApi, constants, is_offline_mode
+    from huggingface_hub import HfApi, is_offline_mode
 
     if is_offline_mode():
         raise DownloadError("The model hub is switched off.", remedy="Unset HF_HUB_OFFLINE.")
-    return HfApi(endpoint=constants.ENDPOINT)
+    return HfApi()
 
 
 def _within_probe_time(ask: Callable[[], T]) -> T:
@@ -143,7 +143,9 @@ def _hub_errors(repo: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
         reason = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise DownloadError(f"The model hub failed on {repo}: {reason}") from None
+        raise DownloadError(
+            f"The model hub failed: {reason.rstrip('.')}.", remedy="Check the network, try again."
+        ) from None
 
 
 def _page(repo: str) -> str:

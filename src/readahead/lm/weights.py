@@ -5,6 +5,7 @@ It knows nothing about running them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -76,17 +77,17 @@ def resolve(name_or_path: str) -> LocalModel:
 
 
 def _file(name_or_path: str) -> Path | None:
-    path = Path(name_or_path).expanduser()
-    return path if path.is_file() and not catalog.find(name_or_path) else None
+    path = os.path.expanduser(name_or_path)
+    return Path(path) if os.path.isfile(path) and not catalog.find(name_or_path) else None
 
 
 def _find(name_or_path: str) -> LocalModel | None:
     if built_in := catalog.find(name_or_path):
         found = local.read(local.folder_of(built_in.name))
         return found if found and found.source_sha256 == built_in.sha256 else None
-    path = Path(name_or_path).expanduser()
-    if path.is_dir():
-        return local.in_place(path)
+    path = os.path.expanduser(name_or_path)
+    if os.path.isdir(path):
+        return local.in_place(Path(path))
     return local.read(local.folder_of(name_or_path))
 
 
