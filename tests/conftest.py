@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import settings
 from tokenizers import Tokenizer as BackendTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import (
@@ -15,6 +16,10 @@ from transformers import (
 )
 
 from readahead.lm.model import TransformersModel
+
+# A busy machine must not fail a property test; slow code fails tests of its own.
+settings.register_profile("readahead", deadline=None)
+settings.load_profile("readahead")
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"

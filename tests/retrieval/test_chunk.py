@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.config import PassagesConfig
@@ -60,7 +60,6 @@ DOCUMENTS = st.lists(PARTS, max_size=8).map(lambda parts: build(*parts))
 
 
 @given(DOCUMENTS, st.integers(1, 30), st.integers(1, 30))
-@settings(deadline=None)
 def test_passages_cover_the_document_in_order_within_the_limit(
     document: Document, max_words: int, max_words_deep: int
 ) -> None:
@@ -84,7 +83,6 @@ def test_passages_cover_the_document_in_order_within_the_limit(
 
 
 @given(DOCUMENTS)
-@settings(deadline=None)
 def test_code_and_tables_that_fit_stay_whole(document: Document) -> None:
     config = PassagesConfig(max_words=40, max_words_deep=40)
     passages = chunk(document, config)
@@ -96,7 +94,6 @@ def test_code_and_tables_that_fit_stay_whole(document: Document) -> None:
 
 
 @given(DOCUMENTS)
-@settings(deadline=None)
 def test_titles_are_alone_only_at_the_end(document: Document) -> None:
     config = PassagesConfig(max_words=500, max_words_deep=500)
     for passage in chunk(document, config)[:-1]:
@@ -104,7 +101,6 @@ def test_titles_are_alone_only_at_the_end(document: Document) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(deadline=None)
 def test_any_text_without_blocks_is_covered(text: str) -> None:
     passages = chunk(Document("-", text), SMALL)
     kept = "".join("".join(passage.text.split()) for passage in passages)
