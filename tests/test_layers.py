@@ -12,14 +12,16 @@ BASE = {"types", "errors", "config", "trace", "text"}
 MIDDLE = {"evidence", "retrieval", "lm", "documents"}
 ALLOWED: dict[str, set[str]] = {
     **{name: BASE for name in BASE | MIDDLE},
+    "citing": BASE | {"evidence"},
     "speculation": BASE | MIDDLE,
-    "engine": BASE | MIDDLE | {"speculation"},
-    "session": BASE | MIDDLE | {"speculation", "engine"},
-    "evaluation": BASE | MIDDLE | {"speculation", "engine", "session"},
-    "server": BASE | MIDDLE | {"speculation", "engine", "session", "evaluation"},
-    "cli": BASE | MIDDLE | {"speculation", "engine", "session", "evaluation", "server"},
+    "knowledge": BASE | MIDDLE,
+    "engine": BASE | MIDDLE | {"citing", "knowledge", "speculation"},
+    "session": BASE | MIDDLE | {"knowledge", "speculation", "engine"},
+    "evaluation": BASE | MIDDLE | {"knowledge", "speculation", "engine", "session"},
+    "server": BASE | MIDDLE | {"knowledge", "speculation", "engine", "session", "evaluation"},
+    "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},
     "__main__": {"cli"},
-    "__init__": BASE | MIDDLE | {"engine", "session"},
+    "__init__": BASE | MIDDLE | {"knowledge", "engine", "session"},
 }
 # Heavy libraries have one home each.
 HOMES = {"transformers": "lm", "faiss": "retrieval", "sentence_transformers": "retrieval"}

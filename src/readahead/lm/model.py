@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from readahead.lm import generate as decoding
 from readahead.lm.base import Cache, Cancelled, Generation, never
 from readahead.lm.kv import KVCache
 from readahead.lm.prompt import Prompt
+from readahead.lm.quiet import quiet_transformers
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
 
@@ -74,7 +74,7 @@ class TransformersModel:
 
         place = pick_device(device)
         try:
-            with _quiet():
+            with quiet_transformers():
                 tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
                 model = AutoModelForCausalLM.from_pretrained(
                     folder, dtype=pick_dtype(dtype, place), local_files_only=True
@@ -188,19 +188,3 @@ def _eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and warnings off the terminal while it loads."""
-    from transformers.utils import logging
-
-    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if had_bars:
-            logging.enable_progress_bar()

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from readahead.trace import Trace
 from readahead.types import Hit, PassageKind
 
 Vector = NDArray[np.float32]  # (dim,), of unit length
@@ -57,6 +58,8 @@ class Filter:
 class Retriever(Protocol):
     """Ranks passages for a query."""
 
-    def search(self, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+    def search(
+        self, query: str, k: int, filter: Filter | None = None, *, trace: Trace | None = None
+    ) -> list[Hit]:
         """Return at most ``k`` hits, best first; never raises because of what ``query`` holds."""
         ...

@@ -8,6 +8,7 @@ from readahead.retrieval.base import Embedder, Filter
 from readahead.retrieval.dense import VectorIndex
 from readahead.retrieval.fuse import Ranking, fuse
 from readahead.retrieval.store import Store
+from readahead.trace import Trace
 from readahead.types import Hit
 
 
@@ -35,16 +36,23 @@ class HybridRetriever:
                 remedy="Choose one, or set retrieval.mode to 'lexical'.",
             )
 
-    def search(self, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+    def search(
+        self, query: str, k: int, filter: Filter | None = None, *, trace: Trace | None = None
+    ) -> list[Hit]:
         """Return at most ``k`` hits, best first, equal ones by age; none for a blank query.
 
-        All parts of one search see one state of the store.
+        All parts of one search see one state of the store. The trace gets ``encode`` and
+        ``search`` spans.
         """
         if k < 1 or not query.strip():
             return []
         n = max(k, self._config.num_candidates)
-        vector = self._embedder.embed_query(query) if self._embedder is not None else None
-        with self._store.snapshot():
+        trace = trace or Trace("search")
+        vector = None
+        if self._embedder is not None:
+            with trace.span("encode"):
+                vector = self._embedder.embed_query(query)
+        with trace.span("search"), self._store.snapshot():
             rankings: list[Ranking] = []
             if self._config.mode != "dense":
                 rankings.append(self._store.search_text(query, n, filter))

@@ -1,0 +1,179 @@
+"""What the commands print: text without terminal escapes, JSON, progress; knows no command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from readahead.types import Answer, Citation
+
+# Control characters but tab and line feed, and the marks that turn the direction of text around:
+# what a document or a model wrote must not drive the terminal.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with nothing in it that a terminal would obey."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def say(text: str = "", *, end: str = "\n") -> None:
+    """Print ``text`` on stdout at once."""
+    sys.stdout.write(printable(text) + end)
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print ``text`` on stderr."""
+    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.flush()
+
+
+def say_json(value: object) -> None:
+    """Print one JSON object on stdout; dataclasses become objects."""
+    # Lone surrogates are valid in JSON only as escapes, which ensure_ascii writes.
+    sys.stdout.write(json.dumps(_plain(value), ensure_ascii=True) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def answer_json(answer: Answer) -> dict[str, object]:
+    """Return the answer as ``ask --json`` prints it: its text is called ``answer``."""
+    fields = _plain(answer)
+    assert isinstance(fields, dict)
+    return {"answer": fields.pop("text"), **fields}
+
+
+def citation_lines(citation: Citation) -> str:
+    """Return a citation for people: where it stands, and the words."""
+    place = " > ".join(citation.heading)
+    page = f", page {citation.page}" if citation.page else ""
+    where = f"{citation.document}{page}" + (f" · {place}" if place else "")
+    quoted = " ".join(citation.text.split())
+    return f"  [{citation.marker}] {where} [{citation.start}:{citation.end}]\n      “{quoted}”"
+
+
+def figures_line(answer: Answer) -> str:
+    """Return one line of figures of an answer."""
+    timing, usage = answer.timing, answer.usage
+    rate = 1 / timing.tpot_s if timing.tpot_s else 0.0
+    return (
+        f"first token {timing.ttft_s:.2f} s (retrieval {timing.retrieval_s:.2f} s, "
+        f"prefill {timing.prefill_s:.2f} s) · {usage.prompt_tokens} tokens prefilled · "
+        f"{usage.completion_tokens} written at {rate:.1f} tokens/s · trace {answer.trace_id}"
+    )
+
+
+def is_terminal() -> bool:
+    """Return whether progress can be drawn, on stderr."""
+    return sys.stderr.isatty()
+
+
+class DownloadBar:
+    """Shows the steps of a pull on stderr: bars on a terminal, one line a step elsewhere."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if is_terminal():
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def notice(self, text: str) -> None:
+        """Show one line that the user should read."""
+        if is_terminal():
+            self._bars.console.print(printable(text), markup=False, highlight=False)
+        else:
+            note(text)
+
+    def start(self, task: str, total_bytes: int | None) -> None:
+        """Begin a step; None means that its length is not known."""
+        if not is_terminal():
+            note(f"{task} …")
+        self._task = self._bars.add_task(task, total=total_bytes)
+
+    def advance(self, num_bytes: int) -> None:
+        """Count ``num_bytes`` more as done."""
+        if self._task is not None:
+            self._bars.advance(self._task, num_bytes)
+
+    def done(self) -> None:
+        """End the step."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+
+
+@contextmanager
+def counting(description: str, *, quiet: bool = False) -> Iterator[_Counter]:
+    """Show how many things are done of how many, on a terminal's stderr, while the body runs."""
+    bars = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet or not is_terminal(),
+    )
+    with bars:
+        yield _Counter(bars, bars.add_task(description, total=None))
+
+
+class _Counter:
+    """Moves one bar."""
+
+    def __init__(self, bars: Progress, task: TaskID) -> None:
+        self._bars = bars
+        self._task = task
+
+    def __call__(self, done: int, total: int | None, label: str = "") -> None:
+        self._bars.update(self._task, completed=done, total=total)
+        if label:
+            self._bars.update(self._task, description=printable(label))

@@ -1,0 +1,221 @@
+"""A knowledge base: files in, passages out.
+
+Wires documents and retrieval; knows no target model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Self
+
+from readahead.config import Config, load_config
+from readahead.documents.files import find_files, load_file, shown_path
+from readahead.documents.read import Reader
+from readahead.errors import DocumentError
+from readahead.evidence import Similarity
+from readahead.lm.quiet import quiet_transformers
+from readahead.lm.weights import resolve
+from readahead.retrieval.base import Embedder, Filter
+from readahead.retrieval.chunk import chunk
+from readahead.retrieval.index import AddReport, Failure, Indexer, Source, reembed
+from readahead.retrieval.retriever import HybridRetriever
+from readahead.retrieval.store import Store
+from readahead.trace import Trace
+from readahead.types import Document, Hit
+
+STDIN = "-"
+
+
+class KnowledgeBase:
+    """One folder of documents that can be searched; models are loaded when they are needed."""
+
+    def __init__(self, store: Store, config: Config, embedder: Embedder | None = None) -> None:
+        self.store = store
+        self.config = config
+        if embedder is not None:
+            self.embedder = embedder
+
+    @classmethod
+    def open(cls, config: Config | None = None, *, create: bool = True) -> Self:
+        """Open the knowledge base that ``config.kb`` names.
+
+        Raises:
+            NotFound: There is none, and it is not to be created.
+            StoreError: It cannot be opened, or is damaged.
+        """
+        config = config or load_config()
+        return cls(Store.open(config.kb, create=create), config)
+
+    def close(self) -> None:
+        """Close it; what was acknowledged is kept without this, too."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """Return what embeds passages and queries, None where only words are matched.
+
+        Raises:
+            NotFound: The model was not pulled.
+            ConfigError: The extra ``dense`` is not installed.
+        """
+        return None if self.is_lexical else self._load_embedder()
+
+    def _load_embedder(self) -> Embedder:
+        from readahead.retrieval.embed import SentenceTransformerEmbedder
+
+        models = self.config.models
+        folder = resolve(models.embedder).folder
+        with quiet_transformers():
+            return SentenceTransformerEmbedder(folder, device=models.device)
+
+    @property
+    def is_lexical(self) -> bool:
+        """Return whether only words are matched: by the settings, or for want of vectors."""
+        if self.config.retrieval.mode == "lexical":
+            return True
+        return bool(self.store.live_ids()) and not len(self.store.vector_ids())
+
+    @cached_property
+    def retriever(self) -> HybridRetriever:
+        """Return what ranks the passages.
+
+        Raises:
+            EmbedderMismatch: The knowledge base is embedded with another model.
+        """
+        embedder = self.embedder
+        config = self.config.retrieval
+        if embedder is None:
+            config = config.model_copy(update={"mode": "lexical"})
+        return HybridRetriever(self.store, embedder, config)
+
+    @cached_property
+    def similarity(self) -> Similarity | None:
+        """Return how alike a sentence and spans are in meaning, None without an embedder."""
+        embedder = self.embedder
+        if embedder is None:
+            return None
+
+        def compare(sentence: str, spans: Sequence[str]) -> Sequence[float]:
+            similarities = embedder.embed_passages(spans) @ embedder.embed_query(sentence)[0]
+            return [float(value) for value in similarities]
+
+        return compare
+
+    def search(
+        self, query: str, k: int, filter: Filter | None = None, *, trace: Trace | None = None
+    ) -> list[Hit]:
+        """Return at most ``k`` hits, best first, none for a blank query."""
+        return self.retriever.search(query, k, filter, trace=trace)
+
+    def add(
+        self,
+        paths: Iterable[Path | str],
+        *,
+        stdin: bytes | None = None,
+        stdin_name: str = STDIN,
+        progress: Callable[[AddReport], None] | None = None,
+        on_document: Callable[[Document], None] | None = None,
+    ) -> AddReport:
+        """Add files and folders; what is unchanged is skipped, what changed is replaced.
+
+        A file that cannot be read is listed in ``failed`` with the reason, and stops nothing.
+
+        Args:
+            paths: Files, folders, and ``-`` for ``stdin``.
+            stdin: The bytes that ``-`` stands for.
+            stdin_name: What they are called; its ending tells their format.
+            progress: Told the state of the report after each step.
+            on_document: Shown each document that was read.
+
+        Raises:
+            EmbedderMismatch: The knowledge base is embedded with another model.
+        """
+        config = self.config
+        unreadable: list[Failure] = []
+
+        def sources(reader: Reader) -> Iterator[Source]:
+            for path in paths:
+                if str(path) == STDIN:
+                    yield self._source(stdin_name, stdin or b"", reader, on_document)
+                else:
+                    yield from self._sources_at(path, reader, unreadable, on_document)
+
+        indexer = Indexer(
+            self.store,
+            partial(chunk, config=config.passages),
+            embedder=self.embedder,
+            progress=progress,
+        )
+        with Reader(config.documents) as reader:
+            report = indexer.add(sources(reader))
+        report.failed += unreadable
+        return report
+
+    def _sources_at(
+        self,
+        path: Path | str,
+        reader: Reader,
+        unreadable: list[Failure],
+        on_document: Callable[[Document], None] | None,
+    ) -> Iterator[Source]:
+        config = self.config.documents
+        for found in find_files([path], include=config.include, exclude=config.exclude):
+            name = shown_path(found.path)
+            try:
+                if found.reason:
+                    raise DocumentError(found.reason)
+                data = load_file(found.path, config.max_file_bytes)
+            except DocumentError as error:
+                unreadable.append(Failure(name, error.message))
+                continue
+            yield self._source(name, data, reader, on_document)
+
+    @staticmethod
+    def _source(
+        name: str, data: bytes, reader: Reader, on_document: Callable[[Document], None] | None
+    ) -> Source:
+        def read() -> list[Document]:
+            documents = reader.read_bytes(data, name)
+            for document in documents if on_document else ():
+                assert on_document is not None
+                on_document(document)
+            return documents
+
+        return Source(name, hashlib.sha256(data).hexdigest(), read)
+
+    def document(self, name: str) -> Document:
+        """Return a stored document, by name or id.
+
+        Raises:
+            NotFound: There is no such document.
+        """
+        return self.store.document(name)
+
+    def remove(self, names: Iterable[str]) -> list[str]:
+        """Delete documents for good and return their names.
+
+        Raises:
+            NotFound: There is no such document; nothing is deleted.
+        """
+        return self.store.remove(names)
+
+    def reembed(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Embed all passages anew with the embedder of the settings; return how many.
+
+        Raises:
+            NotFound: The model was not pulled.
+        """
+        return reembed(self.store, self._load_embedder(), progress=progress)
+
+    def keep_trace(self, trace: Trace) -> None:
+        """Store a finished trace; the oldest ones go."""
+        self.store.add_trace(trace.to_json(), keep=self.config.traces.keep)
