@@ -94,7 +94,10 @@ def test_what_a_killed_process_left_is_removed(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "message"),
-    [(errno.ENOSPC, "not enough room.*READAHEAD_HOME"), (errno.EACCES, "cannot be written")],
+    [
+        (errno.ENOSPC, "not enough room.*READAHEAD_HOME"),
+        (errno.EACCES, "cannot be read or written"),
+    ],
 )
 def test_a_disk_that_fails_while_writing_is_told(home: Path, number: int, message: str) -> None:
     with pytest.raises(DownloadError, match=message), local.staging("toy"):
@@ -111,7 +114,10 @@ def test_room_is_checked_before(home: Path) -> None:
 def test_a_home_that_is_a_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("READAHEAD_HOME", str(tmp_path / "file"))
-    with pytest.raises(DownloadError, match="cannot be written"), local.locked("toy", Silent()):
+    with (
+        pytest.raises(DownloadError, match="cannot be read or written"),
+        local.locked("toy", Silent()),
+    ):
         pass
 
 

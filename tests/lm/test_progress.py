@@ -31,11 +31,12 @@ def test_growth_is_reported_while_it_happens_and_counted_once(tmp_path: Path) ->
     assert progress.done_bytes == {"Growing": 500}
 
 
-def test_folder_bytes_counts_files_at_every_depth_but_no_links(tmp_path: Path) -> None:
+def test_folder_bytes_counts_files_at_every_depth_and_links_to_them(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(bytes(7))
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b" / "file")
-    assert folder_bytes(tmp_path) == 7
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    assert folder_bytes(tmp_path) == 14
 
 
 def test_silence_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,7 @@ def test_a_file_that_is_no_gguf_or_a_broken_one_is_refused(tmp_path: Path, home:
     text.write_text("<html>404</html>")
     with pytest.raises(InputError, match="is not a GGUF file"):
         pull(str(text))
+    assert names(home) == []
     cut = write_gguf(tmp_path / "cut.gguf")
     cut.write_bytes(cut.read_bytes()[:-5000])
     with pytest.raises(InputError, match="not a whole GGUF file") as caught:
@@ -193,6 +194,19 @@ def test_an_unknown_name_is_told_with_what_there_is(
     with pytest.raises(NotFound, match=message) as caught:
         find(name)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_gguf(tmp_path / "a.gguf")
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", fail)  # the tests may run as root, who may read everything
+    with pytest.raises(InputError, match=r"a\.gguf cannot be read: Permission denied"):
+        pull(str(path))
 
 
 @pytest.mark.real

@@ -196,6 +196,6 @@ def _no_space(detail: str) -> DownloadError:
 
 def _not_writable(error: OSError) -> DownloadError:
     return DownloadError(
-        f"{error.filename or models_home()} cannot be written: {error.strerror or error}.",
+        f"{error.filename or models_home()} cannot be read or written: {error.strerror or error}.",
         remedy="Mend its permissions, or set READAHEAD_HOME to another folder.",
     )

@@ -87,11 +87,14 @@ def growth_reported(folder: Path, progress: Progress) -> Iterator[None]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``, whatever vanishes meanwhile."""
+    """Return the bytes of all files below ``folder``, links to files included.
+
+    Files that vanish meanwhile do not count.
+    """
     total = 0
     for path in folder.rglob("*"):
         try:
-            if path.is_file() and not path.is_symlink():
+            if path.is_file():
                 total += path.stat().st_size
         except FileNotFoundError:
             continue

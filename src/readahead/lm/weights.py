@@ -114,7 +114,7 @@ def _pull_built_in(built_in: BuiltIn, progress: Progress) -> LocalModel:
 def _pull_file(path: Path, progress: Progress) -> LocalModel:
     source_sha256 = _sum_of_gguf(path, progress)
     built_in = catalog.find_by_sum(source_sha256)
-    stem = re.sub(r"[^\w.-]+", "-", path.stem).strip(".-").lower()
+    stem = re.sub(r"[^\w.-]+", "-", path.stem).strip(".-").lower() or "model"
     # The sum keeps apart two files of one name, and finds a file again that was moved.
     name = built_in.name if built_in else f"{stem}-{source_sha256[:8]}"
 
@@ -175,10 +175,14 @@ def _converted(model: LocalModel, weights: Path, progress: Progress) -> LocalMod
 
 
 def _sum_of_gguf(path: Path, progress: Progress) -> str:
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise InputError(f"{path} is not a GGUF file.", remedy="Give a .gguf file or a folder.")
-    return sha256_of([path], progress)
+    try:
+        with path.open("rb") as file:
+            is_gguf = file.read(4) == b"GGUF"
+        if is_gguf:
+            return sha256_of([path], progress)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    raise InputError(f"{path} is not a GGUF file.", remedy="Give a .gguf file or a folder.")
 
 
 def _announce(name: str, licence: str, num_bytes: int, progress: Progress) -> None:
