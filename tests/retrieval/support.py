@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from readahead.config import PassagesConfig, RetrievalConfig
-from readahead.retrieval.base import Vectors
+from readahead.retrieval.base import Embedder, Vectors
 from readahead.retrieval.chunk import chunk
 from readahead.retrieval.index import AddReport, Indexer, Source
 from readahead.retrieval.lexical import terms
@@ -69,19 +69,19 @@ def cut(document: Document) -> list[Passage]:
     return chunk(document, PassagesConfig())
 
 
-def add(store: Store, *sources: Source, embedder: HashingEmbedder | None = None) -> AddReport:
+def add(store: Store, *sources: Source, embedder: Embedder | None = None) -> AddReport:
     """Add sources as ``readahead add`` does."""
     return Indexer(store, cut, embedder=embedder).add(sources)
 
 
-def add_texts(store: Store, embedder: HashingEmbedder | None = None, **texts: str) -> AddReport:
+def add_texts(store: Store, embedder: Embedder | None = None, **texts: str) -> AddReport:
     """Add one document of one paragraph for each name."""
     sources = [source(name, document(name, text)) for name, text in texts.items()]
     return add(store, *sources, embedder=embedder)
 
 
 def found(
-    store: Store, query: str, embedder: HashingEmbedder | None = None, k: int = 100
+    store: Store, query: str, embedder: Embedder | None = None, k: int = 100
 ) -> list[str]:
     """Return the names of the documents found, best first."""
     config = RetrievalConfig(mode="hybrid" if embedder else "lexical")

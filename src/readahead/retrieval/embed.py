@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ class SentenceTransformerEmbedder:
         self._batch_size = batch_size
         # A fast tokenizer holds its truncation settings in itself: one call at a time.
         self._lock = threading.Lock()
+        self._one_core = _one_core_thread()
         self._fingerprint = f"{folder.name}@{_digest(folder)}"
 
     @property
@@ -72,11 +74,30 @@ class SentenceTransformerEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Return (1, dim) float32, a unit row."""
+        return self._one_core.submit(self._embed_query, text).result()
+
+    def _embed_query(self, text: str) -> Vectors:
         with self._lock:
             vectors = self._model.encode_query(
                 [_encodable(text)], normalize_embeddings=True, show_progress_bar=False
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _one_core_thread() -> ThreadPoolExecutor:
+    """Return a thread in which torch uses one core.
+
+    A query is too short to share, and cores that share it wait for each other: while a language
+    model keeps them busy, several times as long as one core needs for all of it.
+    """
+    import torch
+
+    num_threads = torch.get_num_threads()
+    executor = ThreadPoolExecutor(1, "embed", torch.set_num_threads, (1,))
+    executor.submit(torch.get_num_threads).result()
+    # The setting belongs to a thread, but threads that start later take the last one that was set.
+    torch.set_num_threads(num_threads)
+    return executor
 
 
 def _digest(folder: Path) -> str:

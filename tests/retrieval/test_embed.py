@@ -1,0 +1,61 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from readahead.errors import ConfigError
+from readahead.lm.weights import pull
+from readahead.retrieval.embed import SentenceTransformerEmbedder
+from readahead.retrieval.store import Store
+from tests.retrieval.support import add, document, found, source
+
+ODD = ["", " ", "\0", "\ud800", "天文台", "😀" * 50, "word " * 2000]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(pull("all-minilm-l6-v2").folder, device="cpu")
+
+
+def test_a_folder_that_is_no_model_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no modules.json"):
+        SentenceTransformerEmbedder(tmp_path)
+
+
+@pytest.mark.real
+def test_vectors_are_unit_rows_for_any_string(minilm: SentenceTransformerEmbedder) -> None:
+    vectors = minilm.embed_passages(ODD)
+    assert vectors.shape == (len(ODD), minilm.dim)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    for text, vector in zip(ODD, vectors, strict=True):
+        assert np.allclose(minilm.embed_query(text)[0], vector, atol=1e-5)
+    assert minilm.embed_passages([]).shape == (0, minilm.dim)
+
+
+@pytest.mark.real
+def test_the_fingerprint_follows_weights_and_settings_only(
+    minilm: SentenceTransformerEmbedder, tmp_path: Path
+) -> None:
+    original = pull("all-minilm-l6-v2").folder
+    copy = tmp_path / original.name
+    shutil.copytree(original, copy)
+    (copy / "NOTES.md").write_text("not part of the model")
+    assert SentenceTransformerEmbedder(copy, device="cpu").fingerprint == minilm.fingerprint
+    (copy / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
+    assert SentenceTransformerEmbedder(copy, device="cpu").fingerprint != minilm.fingerprint
+
+
+@pytest.mark.real
+def test_meaning_finds_what_words_do_not(store: Store, minilm: SentenceTransformerEmbedder) -> None:
+    texts = {
+        "cat": "A small feline slept on the sofa.",
+        "car": "The automobile needs new tyres.",
+        "sea": "Waves broke against the harbour wall.",
+    }
+    sources = [source(name, document(name, text)) for name, text in texts.items()]
+    add(store, *sources, embedder=minilm)
+    for query, name in (("kitten", "cat"), ("vehicle wheels", "car"), ("ocean storm", "sea")):
+        assert found(store, query, minilm)[0] == name
+        assert found(store, query) == []
