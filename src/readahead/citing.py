@@ -20,6 +20,7 @@ _UNDECIDED = re.compile(
     r"(?:[.!?。！？；…\n][\"'”’」』）)\]】》]*)?\s*(?:[\[【][^\[\]【】]{0,24})?$"
 )
 _TRAILING_MARKERS = re.compile(r"\s*(?:[\[【][^\[\]【】]{1,24}[\]】]\s*)+")
+_WIDE_ENDS = "。！？；…"
 _OPEN_BRACKET = re.compile(r"\s*(?:[\[【][^\[\]【】]{0,24})?$")
 
 
@@ -77,7 +78,7 @@ class Citing:
         self._sentence = _Sentence()
 
     def push(self, text: str) -> Iterator[str | Citation]:
-        """Yield what became certain with ``text``; a citation comes just before its marker."""
+        """Yield what became certain with ``text``; a citation comes before its first marker."""
         self._sentence.text += text
         while (end := self._finished_end()) is not None:
             rest = self._sentence.text[end:]
@@ -114,20 +115,21 @@ class Citing:
         clean, body = markers.text, markers.text.rstrip()
         if unreleased := body[self._sentence.released :]:
             yield unreleased
-        if body.strip():
-            for citation in self._cite(body.strip(), markers.indices):
+        if citation := self._cite(body.strip(), markers.indices):
+            if citation not in self.citations:
+                self.citations.append(citation)
                 yield citation
-                yield ("" if is_cjk(body[-1]) or body[-1] in "。！？；…" else " ") + (
-                    f"[{citation.marker}]"
-                )
-        yield clean[max(len(body), self._sentence.released) :]
+            gap = "" if is_cjk(body[-1]) or body[-1] in _WIDE_ENDS else " "
+            yield f"{gap}[{citation.marker}]"
+        if trailing := clean[max(len(body), self._sentence.released) :]:
+            yield trailing
 
-    def _cite(self, sentence: str, claimed: Sequence[int]) -> Iterator[Citation]:
+    def _cite(self, sentence: str, claimed: Sequence[int]) -> Citation | None:
         if is_refusal(sentence):
             self.tally.num_refusals += 1
-            return
+            return None
         if not read_terms(sentence).content:
-            return
+            return None
         self.tally.num_claims += 1
         support = self._claimed_support(sentence, claimed) or self._evidence.attribute(
             sentence,
@@ -135,9 +137,10 @@ class Citing:
             threshold=self._threshold,
             similarity=self._similarity,
         )
-        if support is not None:
-            self.tally.num_supported += 1
-            yield self._citation(support)
+        if support is None:
+            return None
+        self.tally.num_supported += 1
+        return self._citation(support)
 
     def _claimed_support(self, sentence: str, claimed: Sequence[int]) -> Support | None:
         """Return the support in a passage that the model named itself; note names that fail."""
@@ -156,15 +159,13 @@ class Citing:
         return best
 
     def _citation(self, support: Support) -> Citation:
+        """Return the citation of a span: the one it has already, or the next."""
         passage = self._passages[support.passage]
+        place = (passage.id, support.start, support.end)
         for known in self.citations:
-            if (known.passage_id, known.start, known.end) == (
-                passage.id,
-                support.start,
-                support.end,
-            ):
+            if (known.passage_id, known.start, known.end) == place:
                 return known
-        citation = Citation(
+        return Citation(
             marker=len(self.citations) + 1,
             passage_id=passage.id,
             document=passage.document,
@@ -174,5 +175,3 @@ class Citing:
             end=support.end,
             text=passage.text[support.start - passage.start : support.end - passage.start],
         )
-        self.citations.append(citation)
-        return citation

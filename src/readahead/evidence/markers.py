@@ -43,7 +43,8 @@ class Markers:
         for match in _MARKER_RE.finditer(text):
             named = _named(match)
             in_code = any(start <= match.start() < end for start, end in code)
-            if not named or in_code or _is_subscript(text, match.start(), position):
+            is_index = match["square"] and _is_subscript(text, match.start(), position)
+            if not named or in_code or is_index:
                 continue
             before = text[position : match.start()].rstrip(" \t")
             kept.append(before)

@@ -17,7 +17,7 @@ _STOP_WORDS = frozenset(
     "did do does for from had has have he her hers him his how i if in into is it its just me may "
     "might more most my no nor not of on only or our over per she should so some such than that "
     "the their them then there these they this those to too under up us very was we were what when "
-    "where whether which while who whom whose why will with would you your".split()
+    "where whether which while who whom whose why will with would yes you your".split()
 )
 _STOP_CHARS = frozenset(
     "的了是在和与及或也都就而被把从到由以为其这那个之吗呢吧啊呀哪谁什么几多少怎样"
