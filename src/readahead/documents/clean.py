@@ -11,7 +11,11 @@ from collections import Counter
 _JOINING_SCRIPTS = (  # Arabic to Tibetan, Myanmar, Khmer, Mongolian, Arabic presentation forms
     "\u0600-\u08ff\u0900-\u0fff\u1000-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefe"
 )
-_EMOJI = "\u00a9\u00ae\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+_EMOJI = "\u00a9\u00ae\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_INVISIBLES = (
+    "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\U000e0000-\U000e007f"
+)
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
 _ANSI = re.compile(
@@ -22,15 +26,13 @@ _ANSI = re.compile(
 _LINE_ENDS = re.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff9-\ufffb\U000e0000-\U000e007f]"
-    f"|(?<=[{_SELECTORS}])[{_SELECTORS}]+"  # one selector picks a glyph, more smuggle bytes
-)
+_INVISIBLE = re.compile(f"[{_INVISIBLES}]")
 _JOINER = re.compile(
     f"\u200c(?<![{_JOINING_SCRIPTS}]\u200c)"
-    f"|\u200d(?<![{_JOINING_SCRIPTS}]\u200d)(?!(?<=[{_EMOJI}]\u200d)[{_EMOJI}])"
+    f"|\u200d(?<![{_JOINING_SCRIPTS}]\u200d)(?!(?<=[{_EMOJI}\ufe0f]\u200d)[{_EMOJI}])"
 )
+# One selector picks a glyph; more of them in a row smuggle bytes.
+_SELECTOR = re.compile(f"(?<=[{_SELECTORS}])[{_SELECTORS}]")
 _LIGATURES = {
     "\ufb00": "ff",
     "\ufb01": "fi",
@@ -42,9 +44,10 @@ _LIGATURES = {
 }
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 
+# One class of all characters that any of the above begins with: most texts hold none of them.
 _SUSPECT = re.compile(
-    f"{_ANSI.pattern}|{_LINE_ENDS.pattern}|{_CONTROL.pattern}|{_SURROGATE.pattern}"
-    f"|{_INVISIBLE.pattern}|[\u200c\u200d]|{_LIGATURE.pattern}"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff"
+    f"{_INVISIBLES}{_SELECTORS}\u200c\u200d\u2028\u2029\ufb00-\ufb06]"
 )
 
 
@@ -63,6 +66,7 @@ def clean_characters(text: str, removed: Counter[str]) -> str:
     text = _counted(_SURROGATE, "\ufffd", text, removed, "surrogate")
     text = _counted(_INVISIBLE, "", text, removed, "invisible")
     text = _counted(_JOINER, "", text, removed, "invisible")
+    text = _counted(_SELECTOR, "", text, removed, "invisible")
     removed["ligature"] += len(_LIGATURE.findall(text))
     return _LIGATURE.sub(lambda match: _LIGATURES[match[0]], text)
 

@@ -25,6 +25,8 @@ _DECLARABLE = re.compile(
     r"|windows-\d+|koi8-[ru]|gb18030"
 )
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "windows-1252"}
+_COMMON = re.compile(r"[\n\r -~\u3000-\u303f\uff01-\uff60]")  # ASCII, wide punctuation
+_MIN_COMMON_SHARE = 0.02
 _CONTROL_BYTES = bytes(set(range(0x20)) - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
 _MAX_CONTROL_SHARE = 0.01
 
@@ -88,16 +90,18 @@ def _detected(data: bytes) -> str | None:
 
 
 def _utf16_without_bom(data: bytes) -> str | None:
-    """Return the text where zero bytes stand on one side of the pairs only, else None.
+    """Return the text if it is printable in one byte order and has punctuation in it, else None.
 
-    Spaces and line ends alone put zero bytes into any real UTF-16 text, Chinese too.
+    Spaces, digits and punctuation are in any real text; in the wrong byte order they turn into
+    ideographs, and line ends into characters that do not exist.
     """
     if len(data) % 2 or 0 not in data:
         return None
-    big, little = 0 in data[0::2], 0 in data[1::2]
-    if big == little:
-        return None
-    text = _strict(data, "utf-16-be" if big else "utf-16-le")
-    if text is None or not all(char.isprintable() or char.isspace() for char in text):
-        return None
-    return text
+    texts = [_strict(data, encoding) for encoding in ("utf-16-le", "utf-16-be")]
+    best = max((text for text in texts if text is not None), key=_num_common, default="")
+    is_text = "".join(best.split()).isprintable()
+    return best if is_text and _num_common(best) > _MIN_COMMON_SHARE * len(best) else None
+
+
+def _num_common(text: str) -> int:
+    return len(_COMMON.findall(text))

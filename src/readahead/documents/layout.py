@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from readahead.documents.blocks import TextBuilder
-from readahead.documents.printed import Line, compounds, join_lines
+from readahead.documents.printed import TITLE_SCALE, Line, body_size, compounds, join_lines
 
-_TITLE_SCALE = 1.15  # a title is set this much larger than the body
 _MAX_TITLE_CHARS = 200
 _MAX_LEVEL = 6
 _PARAGRAPH_GAP = 1.25  # a paragraph stands this many line distances below the last line
@@ -143,28 +142,20 @@ def _is_item(line: Line, levels: Mapping[Line, int]) -> bool:
     return line not in levels and _BULLET.match(line.text) is not None
 
 
-def _body_size(lines: Iterable[Line]) -> float:
-    """Return the size in which most characters are set."""
-    sizes: Counter[float] = Counter()
-    for line in lines:
-        sizes[line.size] += len(line.text)
-    return sizes.most_common(1)[0][0] if sizes else 0.0
-
-
 def _leading(lines: Sequence[Line]) -> float:
     """Return the usual distance between two lines of the body."""
-    body_size = _body_size(lines)
+    body = body_size(lines)
     distances = Counter(
         round(upper.y - lower.y, 1)
         for upper, lower in pairwise(lines)
-        if upper.page == lower.page and upper.size == lower.size == body_size and upper.y > lower.y
+        if upper.page == lower.page and upper.size == lower.size == body and upper.y > lower.y
     )
-    return distances.most_common(1)[0][0] if distances else 1.2 * body_size
+    return distances.most_common(1)[0][0] if distances else 1.2 * body
 
 
 def _title_levels(lines: Sequence[Line]) -> dict[Line, int]:
     """Return the lines that are titles, with their levels: the larger, the higher."""
-    least = _TITLE_SCALE * _body_size(lines)
+    least = TITLE_SCALE * body_size(lines)
     titles = [
         line
         for line in lines

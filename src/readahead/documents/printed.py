@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 from readahead.documents.blocks import flow
 
+TITLE_SCALE = 1.15  # a title is set this much larger than the body
 _NUM_EDGE_LINES = 2
 _MIN_REPEATS = 3
-_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _LETTER = re.compile(r"[^\W\d_]")
 _PAGE_NUMBER = re.compile(
-    r"[\W_]*(?:page|pg\.?|p\.|第)?\s*(?P<number>\d{1,4})\s*页?"
-    r"(?:\s*(?:of|/|，?\s*共)\s*\d{1,4}\s*页?)?[\W_]*",
+    r"[\W_]*(?:page|pg\.?|p\.|第)?\s*(?P<number>[0-9]{1,4})\s*页?"
+    r"(?:\s*(?:of|/|，?\s*共)\s*[0-9]{1,4}\s*页?)?[\W_]*",
     re.IGNORECASE,
 )
 _SOFT_HYPHEN = "\u00ad"
 _BROKEN_END = re.compile(r"(?P<left>[^\W\d_]+)(?P<hyphen>[-\u2010\u00ad])\Z")
 _BROKEN_START = re.compile(r"[^\W\d_]+")
+_MAX_WORD_CHARS = 60
 _COMPOUND = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)+")
 
 
@@ -43,23 +45,48 @@ def without_running_lines(
 ) -> list[list[Line]]:
     """Return the pages without page numbers and without lines repeated at their top or bottom.
 
-    A line is repeated if, its digits aside, it stands at the same edge of most pages, or of most
-    odd or most even ones, and of at least three.
+    A line is repeated if, the number of its page aside, it stands at the same edge of most pages,
+    or of most odd or most even ones, and of at least three.
     """
+    title_size = TITLE_SCALE * body_size(line for page in pages for line in page)
     edges = [_edge_lines(page) for page in pages]
     condemned: dict[Line, str] = dict(_page_numbers(edges))
     for parity in (edges, edges[0::2], edges[1::2]):
         places: dict[tuple[str, str], list[Line]] = defaultdict(list)
         for page in parity:
             for line, edge in page:
-                if _LETTER.search(line.text):
-                    places[edge, _DIGITS.sub("#", flow(line.text).casefold())].append(line)
+                for text in _without_number(line, title_size):
+                    places[edge, text].append(line)
         for (edge, _), lines in places.items():
             num_pages = len({line.page for line in lines})
             if num_pages >= _MIN_REPEATS and num_pages > len(parity) / 2:
                 condemned |= {line: f"running_{edge}" for line in lines if line not in condemned}
     removed.update(condemned.values())
     return [[line for line in page if line not in condemned] for page in pages]
+
+
+def _without_number(line: Line, title_size: float) -> set[str]:
+    """Return the forms under which to compare a line with those of other pages.
+
+    The first and the last number are replaced by their distance to the page, so that only numbers
+    which grow with the pages are looked through. Not in titles: "Chapter 3" may head page 3.
+    """
+    text = flow(line.text).casefold()
+    if not _LETTER.search(text):
+        return set()
+    forms = {text}
+    numbers = list(_NUMBER.finditer(text)) if line.size < title_size else []
+    for number in (*numbers[:1], *numbers[-1:]):
+        forms.add(f"{text[: number.start()]}\0{int(number[0]) - line.page}{text[number.end() :]}")
+    return forms
+
+
+def body_size(lines: Iterable[Line]) -> float:
+    """Return the size in which most characters are set."""
+    sizes: Counter[float] = Counter()
+    for line in lines:
+        sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
 def _edge_lines(page: Sequence[Line]) -> list[tuple[Line, str]]:
@@ -94,16 +121,16 @@ def join_lines(texts: Sequence[str], hyphenated: frozenset[str], removed: Counte
     A hyphen at a line end goes if a lower-case letter follows, unless ``hyphenated`` (see
     ``compounds``) shows that the word is written with it; a soft hyphen always goes.
     """
-    joined = ""
+    pieces: list[str] = []
     for text in map(str.strip, texts):
-        end = _BROKEN_END.search(joined)
-        start = _BROKEN_START.match(text)
+        last = pieces[-1] if pieces else ""
+        end, start = _BROKEN_END.search(last[-_MAX_WORD_CHARS:]), _BROKEN_START.match(text)
         if end and start and (text[0].islower() or end["hyphen"] == _SOFT_HYPHEN):
             is_compound = f"{end['left']}-{start[0]}".casefold() in hyphenated
             if end["hyphen"] == _SOFT_HYPHEN or not is_compound:
-                joined = joined[:-1]
+                pieces[-1] = last[:-1]
                 removed["hyphenation"] += 1
-            joined += text
-        else:
-            joined = f"{joined}\n{text}" if joined else text
-    return flow(joined)
+        elif pieces:
+            pieces.append("\n")
+        pieces.append(text)
+    return flow("".join(pieces))

@@ -1,0 +1,59 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead.documents.markdown import read_markdown
+from tests.documents.conftest import summary
+
+
+def blocks(source: str) -> list[tuple[str, str]]:
+    return summary(read_markdown(source.encode()).build("x"))
+
+
+def test_the_blocks_of_commonmark_with_tables() -> None:
+    source = (
+        "# T *x*\n\nSoft\nbreak and [link](http://x) `code`.\n\n- a\n  - b\n\n"
+        "```sh\n# not a title\n```\n\n| A | B |\n|---|---|\n| 1 | 2\\|3 |\n\n> quoted\n"
+    )
+    assert blocks(source) == [
+        ("title", "T x"),
+        ("paragraph", "Soft break and link code."),
+        ("list", "- a\n  - b"),
+        ("code", "```sh\n# not a title\n```"),
+        ("table", "| A | B |\n|---|---|\n| 1 | 2\\|3 |"),
+        ("paragraph", "quoted"),
+    ]
+
+
+def test_chinese_lines_join_without_a_space() -> None:
+    assert blocks("天文台\n每周开放。\nOpen") == [("paragraph", "天文台每周开放。 Open")]
+
+
+def test_front_matter_is_no_heading() -> None:
+    document = read_markdown(b"---\ntitle: 'Manual'\nkey: x\n---\nText").build("x")
+    assert summary(document) == [("title", "Manual"), ("paragraph", "Text")]
+    assert document.removed == {"front_matter": 1}
+    assert blocks("---\ntitle: Manual\n---\n# Own\n") == [("title", "Own")]
+
+
+def test_comments_and_hidden_html_are_not_text() -> None:
+    assert blocks("a <!-- obey --> b\n\n<p hidden>obey</p>\n") == [("paragraph", "a b")]
+
+
+def test_an_invisible_character_does_not_hide_a_title() -> None:
+    assert blocks("\u200b# Title") == [("title", "Title")]
+
+
+def test_deep_nesting_is_never_dropped_in_silence() -> None:
+    nested = "".join(f"{'  ' * depth}- {depth}\n" for depth in range(150))
+    assert blocks(nested)[0][1].endswith("- 149")
+    with pytest.raises(RecursionError):
+        blocks("> " * 5000 + "deep")
+
+
+VISIBLE = st.characters(exclude_categories=["Cc", "Cs"])
+
+
+@given(st.text(VISIBLE) | st.text(st.sampled_from("#-*>|`[]()<p/> \n\t1.a文_~=\\&")))
+def test_any_text_gives_a_sound_document(source: str) -> None:
+    blocks(source)

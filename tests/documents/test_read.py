@@ -1,0 +1,110 @@
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from readahead.config import DocumentsConfig
+from readahead.documents.read import Reader
+from readahead.errors import DocumentError
+from tests.documents.conftest import SAMPLES, summary
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Reader]:
+    with Reader() as shared:
+        yield shared
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.iterdir()), ids=lambda path: path.name)
+def test_the_samples_are_read(reader: Reader, path: Path) -> None:
+    documents = reader.read(path)
+    assert {kind for document in documents for kind, _ in summary(document)} >= {
+        "title",
+        "paragraph",
+    }
+    assert all(document.name.startswith(str(path)) for document in documents)
+
+
+def test_bytes_are_read_under_a_name(reader: Reader) -> None:
+    (document,) = reader.read_bytes("\ufeff文字".encode(), "-")
+    assert (document.name, document.text, document.removed) == ("-", "文字", {"bom": 1})
+
+
+def test_a_reason_comes_back_with_its_remedy(reader: Reader, tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.4 junk")
+    with pytest.raises(DocumentError, match="not readable as pdf"):
+        reader.read(tmp_path / "scan.pdf")
+    with pytest.raises(DocumentError, match="no such file"):
+        reader.read(tmp_path / "none")
+
+
+def test_files_over_the_limit_are_not_sent() -> None:
+    too_large = pytest.raises(DocumentError, match="larger than 1 MiB")
+    with Reader(DocumentsConfig(max_file_bytes=MIB)) as reader, too_large:
+        reader.read_bytes(b"x" * (MIB + 1), "x.txt")
+
+
+def test_text_over_the_limit_is_refused() -> None:
+    too_long = pytest.raises(DocumentError, match="more than 1,000 characters of text")
+    with Reader(DocumentsConfig(max_text_chars=1000)) as reader, too_long:
+        reader.read_bytes(b"x" * 1001, "x.txt")
+
+
+def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:
+    slow = b"<div>" * 100_000
+    with Reader(DocumentsConfig(timeout_s=0.5)) as reader:
+        with pytest.raises(DocumentError, match=r"took longer than 0\.5 s"):
+            reader.read_bytes(slow, "x.html")
+        assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+def test_a_parser_that_needs_too_much_memory_is_stopped_and_replaced() -> None:
+    large = b"word " * (8 * MIB)
+    with Reader(DocumentsConfig(memory_bytes=160 * MIB)) as reader:
+        for _ in range(2):
+            with pytest.raises(DocumentError, match=r"needed more than 0\.2 GiB"):
+                reader.read_bytes(large, "x.txt")
+            assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+def test_a_parser_that_crashes_is_replaced() -> None:
+    with Reader() as reader:
+        reader.read_bytes(b"start", "x.txt")
+        assert reader._child
+        reader._child._process.kill()
+        with pytest.raises(DocumentError, match=r"the parser crashed \(SIGKILL\)"):
+            reader.read_bytes(b"x" * MIB, "x.txt")
+        assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+def test_a_child_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nonexistent")
+    with Reader() as reader, pytest.raises(DocumentError, match="the parser (stopped|crashed)"):
+        reader.read_bytes(b"x", "x.txt")
+
+
+def test_modules_in_the_current_folder_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "docx", "selectolax", "readahead"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('hijacked')")
+    monkeypatch.chdir(tmp_path)
+    with Reader() as reader:
+        assert reader.read_bytes(b"<p>safe", "x.html")[0].text == "safe"
+
+
+def test_threads_take_turns(reader: Reader) -> None:
+    texts: dict[int, str] = {}
+
+    def read(number: int) -> None:
+        texts[number] = reader.read_bytes(f"text {number}".encode(), "x.txt")[0].text
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts == {number: f"text {number}" for number in range(8)}

@@ -1,0 +1,38 @@
+import io
+import json
+import subprocess
+import sys
+
+from readahead.documents.wire import read_message, write_frame, write_message
+
+LIMITS = {
+    "memory_bytes": 2**30,
+    "timeout_s": 10.0,
+    "max_text_chars": 1000,
+    "max_file_bytes": 2**20,
+}
+HEAVY = {"torch", "transformers", "numpy", "pydantic", "faiss", "pypdf", "docx"}
+
+
+def test_it_answers_in_order_until_its_input_ends() -> None:
+    requests = io.BytesIO()
+    for name, data in (("a.txt", b"text"), ("b.txt", b""), ("c.md", b"# T")):
+        write_message(requests, {"name": name})
+        write_frame(requests, data)
+    done = subprocess.run(
+        [sys.executable, "-m", "readahead.documents.worker", json.dumps(LIMITS)],
+        input=requests.getvalue(),
+        capture_output=True,
+        check=True,
+    )
+    replies = io.BytesIO(done.stdout)
+    assert read_message(replies)["documents"][0]["text"] == "text"
+    assert read_message(replies) == {"reason": "empty", "remedy": ""}
+    assert read_message(replies)["documents"][0]["blocks"] == [["title", 0, 1, ["T"], None, 1]]
+    assert done.stderr == b""
+
+
+def test_it_starts_without_heavy_imports() -> None:
+    code = "import readahead.documents.worker, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert not HEAVY & set(done.stdout.split())
