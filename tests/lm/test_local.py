@@ -85,11 +85,13 @@ def test_a_failure_leaves_nothing_half_written(home: Path, failure: BaseExceptio
 
 
 def test_what_a_killed_process_left_is_removed(home: Path) -> None:
-    (home / ".toy.partial" / "model").mkdir(parents=True)
-    (home / ".toy.partial" / "model" / "half").write_bytes(b"x")
+    (home / ".toy~abc" / "model").mkdir(parents=True)
+    (home / ".toy~abc" / "model" / "half").write_bytes(b"x")
+    (home / ".toy.2~abc").mkdir()
     with local.staging("toy") as work:
+        assert work.name != ".toy~abc"
         assert list(work.iterdir()) == []
-    assert entries(home) == []
+    assert entries(home) == [".toy.2~abc"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -156,17 +157,17 @@ def staging(name: str) -> Iterator[Path]:
 
     The caller holds the lock of ``name``: what a killed process left there is removed first.
     """
-    folder = models_home() / f".{folder_of(name).name}.partial"
+    prefix = f".{folder_of(name).name}~"
+    for leftover in models_home().glob(f"{prefix}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder
+        # A new name each time: a killed process may have left a child that still writes to the old.
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=models_home()) as folder:
+            yield Path(folder)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _no_space(error.strerror or "the disk is full") from None
         raise _not_writable(error) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def install(model: LocalModel, progress: Progress) -> LocalModel:
