@@ -16,6 +16,7 @@ from transformers import (
 )
 
 from readahead.lm.model import TransformersModel
+from readahead.lm.weights import pull
 
 # A busy machine must not fail a property test; slow code fails tests of its own.
 settings.register_profile("readahead", deadline=None)
@@ -88,3 +89,9 @@ def llama() -> LlamaForCausalLM:
 @pytest.fixture(scope="session")
 def model(llama: LlamaForCausalLM) -> TransformersModel:
     return TransformersModel(llama, make_tokenizer(), name="tiny", prefill_step_tokens=16)
+
+
+@pytest.fixture(scope="session")
+def smollm() -> TransformersModel:
+    """Return the real SmolLM2-135M in float32, brought once."""
+    return TransformersModel.load(pull("smollm2-135m").folder, device="cpu", name="smollm2-135m")

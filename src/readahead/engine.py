@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -92,7 +92,7 @@ class Engine:
         method: str = "plain",
         filter: Filter | None = None,
         cancelled: Cancelled = never,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
 
         The pieces of text joined are the Answer's text.
@@ -114,8 +114,12 @@ class Engine:
             )
         target = self.target  # loaded before the clock starts: its time is not the question's
         trace = Trace("ask", question=question, method=method, target=target.name)
-        yield from _PlainRun(self.knowledge, target, trace, question).events(filter, cancelled)
-        self.knowledge.keep_trace(trace)
+        try:
+            yield from _PlainRun(self.knowledge, target, trace, question).events(filter, cancelled)
+        finally:
+            # Who stops reading the stream has cancelled the request.
+            trace.attributes.setdefault("finish_reason", "cancelled")
+            self.knowledge.keep_trace(trace)
 
 
 class _PlainRun:
@@ -209,7 +213,11 @@ class _PlainRun:
         notes = list(tally.notes)
         if dropped:
             notes.append(f"{len(dropped)} of the passages found did not fit into the context.")
-        self._trace.attributes |= {"answer": self._text, "finish_reason": finish_reason}
+        self._trace.attributes |= {
+            "answer": self._text,
+            "finish_reason": finish_reason,
+            "e2e_s": e2e_s,
+        }
         return Answer(
             text=self._text,
             abstained=tally.abstained,
