@@ -76,6 +76,18 @@ def test_inserted_text_is_read_and_deleted_or_hidden_text_is_not(word: WordDocum
     assert document.removed == {"hidden": 1}
 
 
+def test_a_text_box_is_read_once(word: WordDocument) -> None:
+    box = "<w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent>"
+    namespace = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    markup = (
+        f"<w:r {nsdecls('w')} {namespace}><mc:AlternateContent>"
+        f'<mc:Choice Requires="wps">{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback>'
+        "</mc:AlternateContent></w:r>"
+    )
+    word.add_paragraph("host")._p.append(parse_xml(markup))
+    assert summary(read(word)) == [("paragraph", "host\nboxed")]
+
+
 def test_a_content_control_is_read_and_a_table_of_contents_is_not(word: WordDocument) -> None:
     control = "<w:sdt {}>{}<w:sdtContent><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:sdtContent></w:sdt>"
     gallery = '<w:docPartGallery w:val="Table of Contents"/>'

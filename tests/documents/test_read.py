@@ -1,4 +1,5 @@
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,28 @@ def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:
         with pytest.raises(DocumentError, match=r"took longer than 0\.5 s"):
             reader.read_bytes(slow, "x.html")
         assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+def test_the_time_of_one_file_does_not_count_for_the_next() -> None:
+    with Reader(DocumentsConfig(timeout_s=0.5)) as reader:
+        reader.read_bytes(b"first", "x.txt")
+        time.sleep(0.7)
+        assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+def test_a_file_that_found_too_little_memory_is_tried_again_in_a_fresh_child() -> None:
+    class Counting(Reader):
+        num_asked = 0
+
+        def _ask(self, data: bytes, name: str) -> dict[str, object]:
+            self.num_asked += 1
+            return super()._ask(data, name)
+
+    with Counting(DocumentsConfig(memory_bytes=160 * MIB)) as reader:
+        reader.read_bytes(b"first", "x.txt")
+        with pytest.raises(DocumentError, match="needed more than"):
+            reader.read_bytes(b"word " * (8 * MIB), "x.txt")
+        assert reader.num_asked == 3
 
 
 def test_a_parser_that_needs_too_much_memory_is_stopped_and_replaced() -> None:

@@ -32,6 +32,15 @@ def test_it_answers_in_order_until_its_input_ends() -> None:
     assert done.stderr == b""
 
 
+def test_what_a_parser_prints_does_not_mix_with_replies() -> None:
+    code = (
+        "from readahead.documents.worker import _claim_stdout; replies = _claim_stdout(); "
+        "print('noise', flush=True); replies.write(b'reply'); replies.flush()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"reply", b"noise\n")
+
+
 def test_it_starts_without_heavy_imports() -> None:
     code = "import readahead.documents.worker, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
