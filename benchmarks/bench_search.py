@@ -56,8 +56,9 @@ class RandomPassages:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return random unit rows."""
-        vectors = self._random.standard_normal((len(texts), self.dim), dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors: Vectors = self._random.standard_normal((len(texts), self.dim), dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
 
 def synthetic_texts(num: int) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,14 @@
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
+import pytest
+
 from readahead.config import RetrievalConfig
+from readahead.retrieval import rows
+from readahead.retrieval.records import Outline
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from tests.retrieval.support import HashingEmbedder, add, add_texts, document, found, source
@@ -39,9 +43,10 @@ def test_thirty_writers_and_readers_in_threads(store: Store, embedder: HashingEm
     with ThreadPoolExecutor(40) as pool:
         readers = [pool.submit(read) for _ in range(6)]
         writers = [pool.submit(write, number) for number in range(30)]
+        wait(writers)
+        is_done.set()
         for writer in writers:
             writer.result()
-        is_done.set()
         assert all(reader.result() for reader in readers)
     assert store.check() == []
     expected = ["fixed", *(f"doc{number}" for number in range(0, 30, 2))]
@@ -89,3 +94,22 @@ def test_a_reader_in_another_connection_sees_a_change_at_its_next_search(
         add(store, source("two", document("two", "A red light.")), embedder=embedder)
         store.remove(["one"])
         assert [hit.passage.document for hit in retriever.search("light", 9)] == ["two"]
+
+
+def test_a_document_removed_during_a_search_does_not_tear_it(
+    store: Store, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_texts(store, embedder, one="A green light.", two="A red light.")
+    retriever = HybridRetriever(store, embedder)
+    outlines = store.outlines
+
+    def remove_then_read(rowids: rows.RowIds) -> dict[int, Outline]:
+        remover = threading.Thread(target=store.remove, args=(["one"],))
+        remover.start()
+        remover.join()
+        return outlines(rowids)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "outlines", remove_then_read)
+        assert len(retriever.search("light", 9)) == 2
+    assert [hit.passage.document for hit in retriever.search("light", 9)] == ["two"]
