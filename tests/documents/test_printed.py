@@ -35,6 +35,13 @@ def test_a_header_may_hold_the_page_number(form: str) -> None:
     assert texts == [body(1), body(2), body(3)]
 
 
+def test_headers_that_change_with_the_chapter_are_told_by_the_page_number() -> None:
+    pages = paper(*([f"Chapter {n // 3}: Domes {n + 2}", *body(n)] for n in range(1, 7)))
+    texts, removed = kept(pages)
+    assert removed == {"running_header": 6}
+    assert texts == [body(n) for n in range(1, 7)]
+
+
 def test_headers_of_odd_and_even_pages_go() -> None:
     pages = paper(*(["Left" if n % 2 else "Right", *body(n)] for n in range(1, 7)))
     assert kept(pages)[1] == {"running_header": 6}
@@ -50,6 +57,13 @@ def test_numbers_of_the_text_make_no_running_line() -> None:
     assert kept(paper(*([f"Total: {n * n}", *body(n)] for n in (1, 2, 3, 4))))[1] == {}
     chapters = [[Line(f"Chapter {n}", n, 18, 0, 800), *paper(body(n))[0]] for n in (1, 2, 3)]
     assert kept(chapters)[1] == {}
+
+
+def test_a_sentence_that_holds_the_number_of_its_page_stays() -> None:
+    pages = [[f"in {n} cases or", *body(n), f"Report {n}"] for n in (1, 2, 3)]
+    texts, removed = kept(paper(*pages))
+    assert removed == {"running_footer": 3}
+    assert texts[1][0] == "in 2 cases or"
 
 
 @pytest.mark.parametrize("form", ["{}", "- {} -", "Page {}", "page {} of 9", "{}/9", "第 {} 页"])

@@ -9,13 +9,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from readahead.documents.blocks import flow
 
 TITLE_SCALE = 1.15  # a title is set this much larger than the body
 _NUM_EDGE_LINES = 2
 _MIN_REPEATS = 3
-_NUMBER = re.compile(r"[0-9]{1,6}")
+_OUTER_NUMBER = re.compile(r"(?:\A\W*(?=[0-9])|\b(?=[0-9]+\W*\Z))([0-9]{1,6})\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _PAGE_NUMBER = re.compile(
     r"[\W_]*(?:page|pg\.?|p\.|第)?\s*(?P<number>[0-9]{1,4})\s*页?"
@@ -40,45 +41,22 @@ class Line:
     y: float = 0.0
 
 
+_Edges = list[tuple[Line, str]]  # the lines at the edges of a page, with the edge
+
+
 def without_running_lines(
     pages: Sequence[Sequence[Line]], removed: Counter[str]
 ) -> list[list[Line]]:
-    """Return the pages without page numbers and without lines repeated at their top or bottom.
+    """Return the pages without page numbers and without running headers and footers.
 
-    A line is repeated if, the number of its page aside, it stands at the same edge of most pages,
-    or of most odd or most even ones, and of at least three.
+    Running are lines at the top or bottom that hold the number of their page, and lines that stand
+    at the same edge of most pages, or of most odd or most even ones, and of at least three.
     """
-    title_size = TITLE_SCALE * body_size(line for page in pages for line in page)
     edges = [_edge_lines(page) for page in pages]
-    condemned: dict[Line, str] = dict(_page_numbers(edges))
-    for parity in (edges, edges[0::2], edges[1::2]):
-        places: dict[tuple[str, str], list[Line]] = defaultdict(list)
-        for page in parity:
-            for line, edge in page:
-                for text in _without_number(line, title_size):
-                    places[edge, text].append(line)
-        for (edge, _), lines in places.items():
-            num_pages = len({line.page for line in lines})
-            if num_pages >= _MIN_REPEATS and num_pages > len(parity) / 2:
-                condemned |= {line: f"running_{edge}" for line in lines if line not in condemned}
+    title_size = TITLE_SCALE * body_size(line for page in pages for line in page)
+    condemned = _repeated_lines(edges) | _numbered_lines(edges, title_size)
     removed.update(condemned.values())
     return [[line for line in page if line not in condemned] for page in pages]
-
-
-def _without_number(line: Line, title_size: float) -> set[str]:
-    """Return the forms under which to compare a line with those of other pages.
-
-    The first and the last number are replaced by their distance to the page, so that only numbers
-    which grow with the pages are looked through. Not in titles: "Chapter 3" may head page 3.
-    """
-    text = flow(line.text).casefold()
-    if not _LETTER.search(text):
-        return set()
-    forms = {text}
-    numbers = list(_NUMBER.finditer(text)) if line.size < title_size else []
-    for number in (*numbers[:1], *numbers[-1:]):
-        forms.add(f"{text[: number.start()]}\0{int(number[0]) - line.page}{text[number.end() :]}")
-    return forms
 
 
 def body_size(lines: Iterable[Line]) -> float:
@@ -89,7 +67,7 @@ def body_size(lines: Iterable[Line]) -> float:
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
-def _edge_lines(page: Sequence[Line]) -> list[tuple[Line, str]]:
+def _edge_lines(page: Sequence[Line]) -> _Edges:
     """Return the lines at the top and the bottom of a page, each with the name of its edge."""
     lines = sorted(page, key=lambda line: -line.y)
     headers = lines[:_NUM_EDGE_LINES]
@@ -97,15 +75,44 @@ def _edge_lines(page: Sequence[Line]) -> list[tuple[Line, str]]:
     return [(line, "header") for line in headers] + [(line, "footer") for line in footers]
 
 
-def _page_numbers(edges: Sequence[Sequence[tuple[Line, str]]]) -> list[tuple[Line, str]]:
-    """Return the edge lines whose number grows with the pages: the same offset on two or more."""
-    by_offset: dict[int, list[Line]] = defaultdict(list)
-    for index, page in enumerate(edges):
-        for line, _ in page:
-            if match := _PAGE_NUMBER.fullmatch(line.text.strip()):
-                by_offset[int(match["number"]) - index].append(line)
-    best = max(by_offset.values(), key=len, default=[])
-    return [(line, "page_number") for line in best] if len(best) > 1 else []
+def _repeated_lines(edges: Sequence[_Edges]) -> dict[Line, str]:
+    condemned: dict[Line, str] = {}
+    for pages in (edges, edges[0::2], edges[1::2]):
+        places: dict[tuple[str, str], list[Line]] = defaultdict(list)
+        for line, edge in chain.from_iterable(pages):
+            if _LETTER.search(line.text):
+                places[edge, flow(line.text)].append(line)
+        for (edge, _), lines in places.items():
+            if _are_most({line.page for line in lines}, len(pages)):
+                condemned |= dict.fromkeys(lines, f"running_{edge}")
+    return condemned
+
+
+def _numbered_lines(edges: Sequence[_Edges], title_size: float) -> dict[Line, str]:
+    """Return page numbers, and outermost lines that begin or end with the number of their page.
+
+    Which numbers these are shows in their distance to the count of pages: it is the same on most
+    pages. A line that is nothing but a number needs only two pages to show it. Titles are left
+    out: "Chapter 3" may well head the third page.
+    """
+    bearers: dict[int, dict[Line, str]] = defaultdict(dict)  # by distance
+    for page in edges:
+        for line, edge in page:
+            alone = _PAGE_NUMBER.fullmatch(line.text.strip())
+            if alone:
+                bearers[int(alone["number"]) - line.page][line] = "page_number"
+            elif line in (page[0][0], page[-1][0]) and line.size < title_size:
+                for number in _OUTER_NUMBER.finditer(line.text):
+                    bearers[int(number[1]) - line.page][line] = f"running_{edge}"
+    best = max(bearers.values(), key=lambda lines: len({line.page for line in lines}), default={})
+    if _are_most({line.page for line in best}, len(edges)):
+        return best
+    numbers = [line for line, kind in best.items() if kind == "page_number"]
+    return dict.fromkeys(numbers, "page_number") if len(numbers) > 1 else {}
+
+
+def _are_most(some_pages: set[int], num_pages: int) -> bool:
+    return len(some_pages) >= _MIN_REPEATS and len(some_pages) > num_pages / 2
 
 
 def compounds(texts: Iterable[str]) -> frozenset[str]:
