@@ -86,3 +86,22 @@ def test_cache_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_home() == folder / "xdg" / "readahead"
     monkeypatch.setenv("READAHEAD_HOME", "~/models")
     assert cache_home() == folder / "models"
+
+
+def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__KIND_WEIGHTS", "title=3")
+    with pytest.raises(ConfigError, match="environment variable.*retrieval.*JSON"):
+        load_config()
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__KIND_WEIGHTS", '{"title": 3}')
+    assert load_config().retrieval.kind_weights == {"title": 3.0}
+
+
+def test_an_empty_variable_is_not_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READAHEAD_KB", "")
+    assert load_config().kb == Path(".readahead")
+
+
+def test_a_file_that_cannot_be_opened_is_named(folder: Path) -> None:
+    (folder / "readahead.toml").write_bytes(b"kb = '\xff'")
+    with pytest.raises(ConfigError, match=r"readahead\.toml cannot be read"):
+        load_config()

@@ -16,6 +16,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -49,8 +50,10 @@ class PassagesConfig(_Section):
 class RetrievalConfig(_Section):
     """How passages are ranked."""
 
-    k: int = Field(4, gt=0, description="passages shown to the model")
-    num_candidates: int = Field(50, gt=0, description="hits taken from each of the two searches")
+    k: int = Field(4, gt=0, le=10_000, description="passages shown to the model")
+    num_candidates: int = Field(
+        50, gt=0, le=100_000, description="hits taken from each of the two searches"
+    )
     rrf_k: int = Field(5, ge=0, description="the constant of reciprocal rank fusion")
     kind_weights: Mapping[str, float] = Field({"title": 2.0, "code": 1.5})
     mode: Literal["hybrid", "lexical", "dense"] = "hybrid"
@@ -74,7 +77,7 @@ class GenerationConfig(_Section):
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0, description="0 keeps every token")
     repetition_penalty: float = Field(1.0, gt=0)
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**63)
 
 
 class EvidenceConfig(_Section):
@@ -86,7 +89,7 @@ class EvidenceConfig(_Section):
 class TracesConfig(_Section):
     """How many traces a knowledge base keeps."""
 
-    keep: int = Field(200, ge=0)
+    keep: int = Field(200, ge=0, le=100_000)
 
 
 class Config(BaseSettings):
@@ -95,6 +98,7 @@ class Config(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="READAHEAD_",
         env_nested_delimiter="__",
+        env_ignore_empty=True,
         toml_file="readahead.toml",
         extra="forbid",
         frozen=True,
@@ -129,7 +133,7 @@ def load_config(flags: Mapping[str, object] | None = None) -> Config:
         flags: Dotted names to values, for instance ``{"retrieval.k": 8}``; None means not given.
 
     Raises:
-        ConfigError: A setting is unknown or out of its range, or the file is not TOML.
+        ConfigError: A setting is unknown or out of its range, or the file cannot be read.
     """
     nested: dict[str, object] = {}
     for name, value in (flags or {}).items():
@@ -151,7 +155,12 @@ def load_config(flags: Mapping[str, object] | None = None) -> Config:
             f"The setting {where!r} is not usable: {first['msg']} (got {first.get('input')!r}).",
             remedy="See the list of settings in docs/configuration.md.",
         ) from None
-    except ValueError as error:
+    except SettingsError as error:
+        raise ConfigError(
+            f"An environment variable is not usable: {error}.",
+            remedy="Lists and tables are written as JSON there.",
+        ) from None
+    except (ValueError, OSError) as error:
         raise ConfigError(f"readahead.toml cannot be read: {error}.", remedy="Mend it.") from None
 
 
