@@ -80,9 +80,7 @@ def add_texts(store: Store, embedder: Embedder | None = None, **texts: str) -> A
     return add(store, *sources, embedder=embedder)
 
 
-def found(
-    store: Store, query: str, embedder: Embedder | None = None, k: int = 100
-) -> list[str]:
+def found(store: Store, query: str, embedder: Embedder | None = None, k: int = 100) -> list[str]:
     """Return the names of the documents found, best first."""
     config = RetrievalConfig(mode="hybrid" if embedder else "lexical")
     hits = HybridRetriever(store, embedder, config).search(query, k)
