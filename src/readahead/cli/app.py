@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from readahead import __version__
-from readahead.cli import checks, documents, models, questions
-from readahead.cli.options import Context
+from readahead.cli import documents, evaluations, health, models, questions, traces
+from readahead.cli.options import Kb
 from readahead.cli.output import note, say, say_json
 from readahead.errors import ReadaheadError
-
-FAULT = 3
 
 app = typer.Typer(
     name="readahead",
@@ -37,16 +36,13 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _common(
     context: typer.Context,
-    kb: Annotated[
-        Path | None,
-        typer.Option(help="The folder of the knowledge base.", envvar="READAHEAD_KB"),
-    ] = None,
+    kb: Kb = None,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    context.obj = Context(kb=kb)
+    context.obj = kb
 
 
 for command in (
@@ -59,44 +55,47 @@ for command in (
     questions.search,
     questions.ask,
     questions.chat,
-    questions.trace,
-    checks.doctor,
+    traces.trace,
+    health.doctor,
 ):
     app.command()(command)
-app.add_typer(checks.evaluations, name="eval")
+app.add_typer(evaluations.app, name="eval")
 
 
 def main() -> None:
-    """Run one command; exit 0 done, 1 done with failures, 2 bad usage or input, 3 a fault."""
+    """Run one command; exit 0 done, 1 done with failures, 2 bad usage or input, 3 a fault.
+
+    Typer ends the program itself on bad usage, on an interrupt and when nobody reads any more.
+    """
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # ASCII terminals show Chinese as well
     try:
         app()
     except ReadaheadError as error:
-        sys.exit(_report(error))
-    except KeyboardInterrupt:
-        note("Stopped.")
-        sys.exit(130)
-    except BrokenPipeError:
-        # Who reads has left, as with `| head`; flushing at exit would fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        _fail(error)
     except Exception as error:
         if os.environ.get("READAHEAD_DEBUG"):
             raise
-        note(f"error: a fault of readahead itself: {type(error).__name__}: {error}")
-        note("Set READAHEAD_DEBUG=1 to see where, and please report it.")
-        sys.exit(FAULT)
+        _fail(_fault(error))
 
 
-def _report(error: ReadaheadError) -> int:
-    """Print the error as one line, as JSON too where JSON was asked for; return the status."""
+def _fault(error: Exception) -> ReadaheadError:
+    """Return the error for what nobody foresaw, of this machine or of readahead."""
+    if isinstance(error, OSError):
+        return ReadaheadError(
+            f"The system refused: {error}.", remedy="Check the path, its permissions and the disk."
+        )
+    return ReadaheadError(
+        f"A fault of readahead itself: {type(error).__name__}: {error}.",
+        remedy="Set READAHEAD_DEBUG=1 to see where, and please report it.",
+    )
+
+
+def _fail(error: ReadaheadError) -> None:
+    """Print the error as one line, as JSON too where that was asked for, and exit."""
     note(f"error: {' '.join(str(error).split())}")
-    if "--json" in sys.argv:
-        fields = {
-            "type": type(error).__name__,
-            "message": error.message,
-            "remedy": error.remedy,
-        }
+    if "--json" in itertools.takewhile(lambda argument: argument != "--", sys.argv):
+        fields = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
         say_json({"error": fields})
-    return error.exit_status
+    sys.exit(error.exit_status)

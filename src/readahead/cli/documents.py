@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from readahead.cli.filters import document_names
 from readahead.cli.options import Json, Kb, LexicalOnly, settings
-from readahead.cli.output import counting, note, say, say_json
+from readahead.cli.output import counting, note, one_line, passage_json, say, say_json
+from readahead.errors import InputError, NotFound
 from readahead.knowledge import STDIN, KnowledgeBase
 from readahead.retrieval.index import AddReport
-from readahead.types import Document
+from readahead.types import Document, Passage
 
 DONE_WITH_FAILURES = 1
+_PASSAGE_ID = re.compile(r"\d+\.\d+\.\d+")
 
 
 def add(
@@ -22,10 +28,12 @@ def add(
     paths: Annotated[list[str], typer.Argument(help="Files and folders; - reads stdin.")],
     kb: Kb = None,
     include: Annotated[
-        list[str] | None, typer.Option(help="Only files that match this pattern; repeatable.")
+        list[str] | None,
+        typer.Option(help="In folders, only files that match this pattern; repeatable."),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="No files that match this pattern; repeatable.")
+        list[str] | None,
+        typer.Option(help="In folders, nothing that matches this pattern; repeatable."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call stdin, for instance a.md.")] = None,
     verbose: Annotated[
@@ -34,7 +42,7 @@ def add(
     lexical_only: LexicalOnly = False,
     as_json: Json = False,
 ) -> None:
-    """Add files to the knowledge base; unchanged ones cost nothing, changed ones are replaced."""
+    """Add files; unchanged ones cost nothing, changed are replaced."""
     config = settings(
         context,
         kb,
@@ -42,7 +50,11 @@ def add(
         documents__include=tuple(include) if include else None,
         documents__exclude=tuple(exclude) if exclude else None,
     )
-    stdin = sys.stdin.buffer.read() if STDIN in paths else None
+    if name is not None and STDIN not in paths:
+        raise InputError(f"--name {name!r} names stdin.", remedy="Give - among the paths.")
+    # One byte over the limit tells the reader that the rest is missing.
+    max_bytes = config.documents.max_file_bytes + 1
+    stdin = sys.stdin.buffer.read(max_bytes) if STDIN in paths else None
     removed: dict[str, Mapping[str, int]] = {}
 
     def see(document: Document) -> None:
@@ -53,19 +65,29 @@ def add(
             paths,
             stdin=stdin,
             stdin_name=name or STDIN,
-            progress=lambda r: count(r.added + r.replaced + r.unchanged, None, _state(r)),
-            on_document=see,
+            progress=lambda r: count(
+                r.added + r.replaced + r.unchanged, None, f"{r.encoded} passages embedded; files"
+            ),
+            on_document=see if verbose else None,
         )
+        by_source = _by_source(removed, knowledge) if verbose else {}
     _report(report, as_json=as_json)
-    for path, counts in removed.items() if verbose else ():
+    for source, counts in by_source.items():
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
-        note(f"  removed from {path}: {listed or 'nothing'}")
+        note(f"  removed from {one_line(source)}: {listed or 'nothing'}")
     if report.failed:
         raise typer.Exit(DONE_WITH_FAILURES)
 
 
-def _state(report: AddReport) -> str:
-    return f"Adding: {report.encoded} passages embedded; files"
+def _by_source(
+    removed: Mapping[str, Mapping[str, int]], knowledge: KnowledgeBase
+) -> dict[str, Counter[str]]:
+    """Return the counts of each document summed over the file that it is from."""
+    sources = {info.name: info.source for info in knowledge.store.documents()}
+    sums: dict[str, Counter[str]] = {}
+    for name, counts in removed.items():
+        sums.setdefault(sources.get(name, name), Counter()).update(counts)
+    return sums
 
 
 def _report(report: AddReport, *, as_json: bool) -> None:
@@ -86,7 +108,7 @@ def _report(report: AddReport, *, as_json: bool) -> None:
             f"{len(report.failed)} failed; {report.passages} passages in {report.seconds:.1f} s"
         )
     for failure in report.failed:
-        note(f"  failed: {failure.path}: {failure.reason}")
+        note(f"  failed: {one_line(failure.path)}: {one_line(failure.reason)}")
 
 
 def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
@@ -96,10 +118,12 @@ def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
     if as_json:
         say_json({"documents": documents})
         return
+    if not documents:
+        note("The knowledge base is empty. Fill it: readahead add PATH…")
     for document in documents:
         say(
             f"{document.id:>6}  {document.num_passages:>6} passages  {document.num_chars:>9} "
-            f"characters  version {document.version}  {document.name}"
+            f"characters  version {document.version}  {one_line(document.name)}"
         )
 
 
@@ -109,14 +133,18 @@ def show(
     kb: Kb = None,
     as_json: Json = False,
 ) -> None:
-    """Show the stored text of a document, or of one passage such as 3.1.7."""
+    """Show the stored text of a document, or of a passage such as 3.1.7."""
     with KnowledgeBase.open(settings(context, kb), create=False) as knowledge:
-        found = knowledge.document(document)
-    if as_json:
+        found = _find(document, knowledge)
+    if not as_json:
+        say(found.text)
+    elif isinstance(found, Passage):
+        say_json(passage_json(found))
+    else:
         blocks = [
             {
                 "kind": block.kind,
-                "heading": list(block.heading),
+                "heading": block.heading,
                 "page": block.page,
                 "start": block.start,
                 "end": block.end,
@@ -128,31 +156,49 @@ def show(
                 "document": found.name,
                 "text": found.text,
                 "blocks": blocks,
-                "removed": dict(found.removed),
+                "removed": found.removed,
             }
         )
-    else:
-        say(found.text)
+
+
+def _find(name: str, knowledge: KnowledgeBase) -> Document | Passage:
+    """Return the document or the passage that ``name`` means.
+
+    Raises:
+        NotFound: It means neither, or several documents.
+    """
+    if _PASSAGE_ID.fullmatch(name):
+        with suppress(NotFound):
+            return knowledge.store.passage(name)
+    names = document_names(knowledge.store, [name])
+    if len(names) > 1:
+        raise NotFound(
+            f"{name!r} holds {len(names)} documents.",
+            remedy=f"Name one of them, for instance {names[0]!r}.",
+        )
+    return knowledge.document(names[0])
 
 
 def rm(
     context: typer.Context,
-    documents: Annotated[list[str], typer.Argument(help="Names or ids of documents.")],
+    documents: Annotated[
+        list[str], typer.Argument(help="Names or ids of documents, or folders of them.")
+    ],
     kb: Kb = None,
     as_json: Json = False,
 ) -> None:
     """Delete documents for good, with all their versions."""
     with KnowledgeBase.open(settings(context, kb), create=False) as knowledge:
-        removed = knowledge.remove(documents)
+        removed = knowledge.remove(document_names(knowledge.store, documents))
     if as_json:
         say_json({"removed": removed})
     else:
         for name in removed:
-            say(f"removed {name}")
+            say(f"removed {one_line(name)}")
 
 
 def reembed(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
-    """Embed all passages anew with the embedding model of the settings."""
+    """Embed all passages anew with the settings' embedding model."""
     config = settings(context, kb)
     with (
         KnowledgeBase.open(config, create=False) as knowledge,

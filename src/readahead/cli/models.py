@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from readahead.cli.options import Json, settings
-from readahead.cli.output import DownloadBar, note, say, say_json
+from readahead.cli.output import DownloadBar, note, one_line, say, say_json
 from readahead.lm.local import LocalModel
 
 
@@ -15,25 +15,22 @@ def pull(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="A built-in name, FILE.gguf, a model's folder, or a hub id."),
+        typer.Argument(help="Built-in names, .gguf files, models' folders, or hub ids."),
     ] = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="Show what is here; bring nothing.")
-    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show what is here.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring models to this machine; without a name, the target and embedder of the settings."""
-    from readahead.lm.weights import list_local
-    from readahead.lm.weights import pull as bring
+    """Bring models; without a name, those of the settings."""
+    from readahead.lm import weights
 
     if list_:
-        _show(list_local(), as_json=as_json)
+        _show(weights.list_local(), as_json=as_json)
         return
-    config = settings(context, None)
+    if not names:
+        config = settings(context, None)
+        names = [config.models.target, config.models.embedder]
     with DownloadBar() as bar:
-        found = [
-            bring(n, progress=bar) for n in names or (config.models.target, config.models.embedder)
-        ]
+        found = [weights.pull(name, progress=bar) for name in names]
     _show(found, as_json=as_json)
 
 
@@ -56,7 +53,5 @@ def _show(models: list[LocalModel], *, as_json: bool) -> None:
     if not models:
         note("No model is here yet. Bring the default ones: readahead pull")
     for model in models:
-        say(
-            f"{model.name:<24} {model.num_bytes / 1e6:>8.0f} MB  {model.kind:<9} "
-            f"{model.licence:<12} {model.origin}"
-        )
+        row = f"{model.name:<24} {model.num_bytes / 1e6:>8.0f} MB  {model.kind:<9}"
+        say(one_line(f"{row} {model.licence:<12} {model.origin}"))

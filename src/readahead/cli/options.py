@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from readahead.config import Config, Dtype, load_config
 from readahead.errors import InputError
-from readahead.retrieval.base import Filter
-from readahead.types import PassageKind
+from readahead.knowledge import STDIN
 
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What was given in front of the command."""
-
-    kb: Path | None = None
-
-
-Kb = Annotated[Path | None, typer.Option("--kb", help="The folder of the knowledge base.")]
+Kb = Annotated[
+    Path | None,
+    typer.Option("--kb", help="The knowledge base's folder; else READAHEAD_KB, else .readahead."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 LexicalOnly = Annotated[
     bool, typer.Option("--lexical-only", help="Match words only; needs no embedding model.")
 ]
-Documents = Annotated[
-    list[str] | None, typer.Option("--document", help="Only this document; may be repeated.")
+Target = Annotated[
+    str | None, typer.Option(help="The model that answers: a name, a folder or a .gguf file.")
 ]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option("--kind", help="Only passages of this kind, such as table; may be repeated."),
-]
-Metadata = Annotated[
-    list[str] | None,
-    typer.Option("--where", help="Only documents whose metadata has KEY=VALUE; may be repeated."),
-]
-Target = Annotated[str | None, typer.Option(help="The model that answers.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, …")]
 Precision = Annotated[
     str | None, typer.Option("--dtype", help=f"One of {', '.join(get_args(Dtype))}.")
@@ -48,48 +31,48 @@ TopK = Annotated[int | None, typer.Option("-k", help="How many passages.")]
 
 
 def settings(
-    context: typer.Context,
-    kb: Path | None,
-    *,
-    lexical_only: bool = False,
-    **flags: object,
+    context: typer.Context, kb: Path | None, *, lexical_only: bool = False, **flags: object
 ) -> Config:
-    """Return the settings; a flag that was not given is None. ``__`` stands for the dot."""
-    common = context.obj
-    given = {name.replace("__", "."): value for name, value in flags.items()}
-    given["kb"] = kb or (common.kb if isinstance(common, Context) else None)
-    if lexical_only:
-        given["retrieval.mode"] = "lexical"
-    return load_config(given)
-
-
-def search_filter(
-    documents: Sequence[str] | None, kinds: Sequence[str] | None, metadata: Sequence[str] | None
-) -> Filter | None:
-    """Return the filter that the options describe, None where there are none.
+    """Return the settings; a flag that was not given is None. ``__`` stands for the dot.
 
     Raises:
-        InputError: A kind does not exist, or a metadata condition is not KEY=VALUE.
+        ConfigError: A setting is not usable.
+        InputError: The knowledge base is not a folder.
     """
-    if not (documents or kinds or metadata):
-        return None
-    for kind in kinds or ():
-        if kind not in get_args(PassageKind):
-            raise InputError(
-                f"There is no kind {kind!r}.", remedy=f"Use: {', '.join(get_args(PassageKind))}."
-            )
-    return Filter(
-        documents=tuple(documents or ()),
-        kinds=cast("tuple[PassageKind, ...]", tuple(kinds or ())),
-        metadata=dict(_condition(text) for text in metadata or ()),
-    )
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    given["kb"] = kb or context.obj  # behind the command, else in front of it
+    if lexical_only:
+        given["retrieval.mode"] = "lexical"
+    config = load_config(given)
+    if config.kb.is_file():
+        raise InputError(
+            f"The knowledge base {config.kb} is a file.", remedy="Choose a folder with --kb."
+        )
+    return config
 
 
-def _condition(text: str) -> tuple[str, object]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise InputError(f"{text!r} is not KEY=VALUE.", remedy="For instance: --where year=2024")
+def text_of(argument: str) -> str:
+    """Return the text that is asked: the argument, or stdin's text for ``-``.
+
+    Raises:
+        InputError: There is no text.
+    """
+    text = decoded(sys.stdin.buffer.read()) if argument == STDIN else argument
+    if not text.strip():
+        raise InputError("The question is blank.", remedy="Give some text, or - to read stdin.")
+    return text.strip()
+
+
+def decoded(data: bytes) -> str:
+    """Return what came from stdin as text.
+
+    Raises:
+        InputError: It is not UTF-8.
+    """
     try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Standard input is not UTF-8: byte {error.start} cannot be decoded.",
+            remedy="Give text; files are added with readahead add.",
+        ) from None

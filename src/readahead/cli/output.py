@@ -1,4 +1,4 @@
-"""What the commands print: text without terminal escapes, JSON, progress; knows no command."""
+"""Prints for all commands, without terminal escapes; knows no command."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,16 +24,27 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from readahead.types import Answer, Citation
+from readahead.types import Answer, Citation, Passage
 
-# Control characters but tab and line feed, and the marks that turn the direction of text around:
-# what a document or a model wrote must not drive the terminal.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters but tab and line feed, the marks that turn the direction of text around, and
+# invisible tags: what a document or a model wrote must not drive the terminal.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def printable(text: str) -> str:
     """Return ``text`` with nothing in it that a terminal would obey."""
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def one_line(text: str, max_cells: int | None = None) -> str:
+    """Return ``text`` on one line, cut to ``max_cells`` columns of the terminal."""
+    line = printable(re.sub(r"[\t\n\r]", "\ufffd", text))
+    if max_cells is None or cell_len(line) <= max_cells:
+        return line
+    return set_cell_size(line, max_cells - 1).rstrip() + "…"
 
 
 def say(text: str = "", *, end: str = "\n") -> None:
@@ -71,13 +83,31 @@ def answer_json(answer: Answer) -> dict[str, object]:
     return {"answer": fields.pop("text"), **fields}
 
 
+def passage_json(passage: Passage) -> dict[str, object]:
+    """Return a passage as ``search --json`` and ``show --json`` print it."""
+    return {
+        "passage_id": passage.id,
+        "document": passage.document,
+        "heading": passage.heading,
+        "kind": passage.kind,
+        "page": passage.page,
+        "text": passage.text,
+        "start": passage.start,
+        "end": passage.end,
+    }
+
+
+def place_line(document: str, heading: Sequence[str], page: int | None) -> str:
+    """Return where a passage stands: document, page, and the titles above it."""
+    parts = [document, f"page {page}" if page else "", " > ".join(heading)]
+    return one_line(" · ".join(part for part in parts if part))
+
+
 def citation_lines(citation: Citation) -> str:
     """Return a citation for people: where it stands, and the words."""
-    place = " > ".join(citation.heading)
-    page = f", page {citation.page}" if citation.page else ""
-    where = f"{citation.document}{page}" + (f" · {place}" if place else "")
+    place = place_line(citation.document, citation.heading, citation.page)
     quoted = " ".join(citation.text.split())
-    return f"  [{citation.marker}] {where} [{citation.start}:{citation.end}]\n      “{quoted}”"
+    return f"  [{citation.marker}] {place} [{citation.start}:{citation.end}]\n      “{quoted}”"
 
 
 def figures_line(answer: Answer) -> str:

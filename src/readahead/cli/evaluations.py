@@ -1,0 +1,102 @@
+"""The commands that measure on labelled questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from readahead.cli.options import (
+    Device,
+    Json,
+    Kb,
+    LexicalOnly,
+    Precision,
+    Target,
+    TopK,
+    settings,
+)
+from readahead.cli.output import counting, say, say_json
+from readahead.knowledge import KnowledgeBase
+
+app = typer.Typer(
+    help="Measure retrieval and answers on labelled questions.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Questions = Annotated[
+    Path, typer.Option(help="JSON Lines of question, answers and passage, or SQuAD's JSON.")
+]
+Limit = Annotated[int | None, typer.Option("--n", help="Only the first n questions.", min=1)]
+ANSWER_FIGURES = ("exact_match", "f1", "contains", "abstained", "cited", "ttft_p50_s", "e2e_p50_s")
+
+
+@app.command("retrieval")
+def evaluate_retrieval(
+    context: typer.Context,
+    questions: Questions,
+    kb: Kb = None,
+    n: Limit = None,
+    lexical_only: LexicalOnly = False,
+    as_json: Json = False,
+) -> None:
+    """Report recall at 1, 3 and 10 and the mean reciprocal rank."""
+    from readahead.evaluation.datasets import read_questions
+    from readahead.evaluation.retrieval import evaluate_retrieval as evaluate
+
+    config = settings(context, kb, lexical_only=lexical_only)
+    asked = read_questions(questions)[:n]
+    with (
+        KnowledgeBase.open(config, create=False) as knowledge,
+        counting("Searching", quiet=as_json) as count,
+    ):
+        report = evaluate(asked, knowledge.retriever, progress=count)
+    if as_json:
+        say_json(report.to_json())
+        return
+    for name, value in report.metrics.items():
+        say(f"{name:<10} {value:.3f}")
+    say(f"{report.num_questions} questions, {report.num_skipped} skipped")
+
+
+@app.command("answers")
+def evaluate_answers(
+    context: typer.Context,
+    questions: Questions,
+    kb: Kb = None,
+    n: Limit = None,
+    k: TopK = None,
+    target: Target = None,
+    device: Device = None,
+    dtype: Precision = None,
+    lexical_only: LexicalOnly = False,
+    as_json: Json = False,
+) -> None:
+    """Report exact match, F1 and how many hold a right answer."""
+    from readahead.evaluation.answers import evaluate_answers as evaluate
+    from readahead.evaluation.datasets import read_questions
+
+    config = settings(
+        context,
+        kb,
+        lexical_only=lexical_only,
+        retrieval__k=k,
+        models__target=target,
+        models__device=device,
+        models__dtype=dtype,
+    )
+    asked = read_questions(questions)[:n]
+    with (
+        KnowledgeBase.open(config, create=False) as knowledge,
+        counting("Answering", quiet=as_json) as count,
+    ):
+        from readahead.engine import Engine  # takes seconds: after what may be wrong
+
+        report = evaluate(asked, Engine(knowledge).ask, progress=count)
+    if as_json:
+        say_json(report.to_json())
+        return
+    for name in ANSWER_FIGURES:
+        say(f"{name:<12} {getattr(report, name):.3f}")
+    say(f"{report.num_questions} questions, {report.num_unanswerable} of them without an answer")

@@ -1,0 +1,92 @@
+"""Draws a trace as text: its spans as bars on one time axis; knows not where it was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from readahead.cli.output import one_line, printable
+
+COLUMNS = 100
+MIN_NAME, MAX_NAME = 8, 24
+# From seldom busy to always: an aggregated span covers the pauses between its steps, too.
+SHADES = "░▒▓█"
+_TOLD_ELSEWHERE = {"question", "answer", "e2e_s"}
+
+
+def num_seconds(trace: Mapping[str, Any]) -> float:
+    """Return how long the request took, or as far as it is known."""
+    ends = [span["end_s"] or span["start_s"] for span in trace["spans"]]
+    return float(trace["attributes"].get("e2e_s") or max(ends, default=0.0))
+
+
+def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a trace: what was asked, the bars, the figures, the answer.
+
+    No line takes more than ``COLUMNS`` columns of the terminal.
+    """
+    when, attributes = datetime.fromtimestamp(trace["started_at"]), trace["attributes"]
+    total_s = num_seconds(trace)
+    yield one_line(f"{trace['kind']} {trace['id']} · {when:%Y-%m-%d %H:%M:%S} · {total_s:.2f} s")
+    if question := attributes.get("question"):
+        yield from _wrapped(str(question), "  ")
+    yield ""
+    yield from _bars(trace["spans"], total_s)
+    yield ""
+    yield from _figures(trace)
+    if answer := attributes.get("answer"):
+        yield ""
+        yield from _wrapped(str(answer), "  ")
+
+
+def _bars(spans: Sequence[Mapping[str, Any]], total_s: float) -> Iterator[str]:
+    longest = max((len(span["name"]) for span in spans), default=0)
+    name_width = min(max(longest, MIN_NAME), MAX_NAME)
+    head = f"  {'span':<{name_width}} {'start':>9} {'busy':>9} {'steps':>6}  "
+    width = COLUMNS - len(head) - 1
+    yield f"{head}0 s{f'{total_s:.2f} s':>{width - 3}}"
+    for span in spans:
+        name = one_line(span["name"], name_width)
+        yield (
+            f"  {name:<{name_width}} {span['start_s']:7.3f} s {span['busy_s']:7.3f} s "
+            f"{span['count']:>6} │{_bar(span, total_s, width)}│"
+        )
+
+
+def _bar(span: Mapping[str, Any], total_s: float, width: int) -> str:
+    """Return the bar of a span, at least one column long; the lighter, the less busy."""
+    start_s: float = span["start_s"]
+    end_s: float = total_s if span["end_s"] is None else span["end_s"]
+    columns_per_s = width / total_s if total_s else 0.0
+    first = min(round(start_s * columns_per_s), width - 1)
+    last = min(max(round(end_s * columns_per_s), first + 1), width)
+    busy: float = span["busy_s"] / (end_s - start_s) if end_s > start_s else 1.0
+    shade = SHADES[min(int(busy * len(SHADES)), len(SHADES) - 1)]
+    return (" " * first + shade * (last - first)).ljust(width)
+
+
+def _figures(trace: Mapping[str, Any]) -> Iterator[str]:
+    rows = {
+        "request": {k: v for k, v in trace["attributes"].items() if k not in _TOLD_ELSEWHERE},
+        "counts": dict(sorted(trace["counters"].items())),
+        **{span["name"]: span["attributes"] for span in trace["spans"]},
+    }
+    for name, values in rows.items():
+        listed = " · ".join(f"{key} {_shown(value)}" for key, value in values.items())
+        if listed:
+            yield from _wrapped(f"{name}: {listed}", "  ")
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _wrapped(text: str, indent: str) -> Iterator[str]:
+    """Yield ``text`` in lines of the page's width; wide characters count twice."""
+    width = COLUMNS - len(indent)
+    for line in Text(printable(text)).wrap(Console(width=width), width):
+        yield indent + line.plain.rstrip()
