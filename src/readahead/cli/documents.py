@@ -25,17 +25,21 @@ _PASSAGE_ID = re.compile(r"\d+\.\d+\.\d+")
 
 def add(
     context: typer.Context,
-    paths: Annotated[list[str], typer.Argument(help="Files and folders; - reads stdin.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Files and folders; - reads stdin.")
+    ],
     kb: Kb = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(help="In folders, only files that match this pattern; repeatable."),
+        typer.Option(metavar="PATTERN", help="In folders, only files that match; repeatable."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="In folders, nothing that matches this pattern; repeatable."),
+        typer.Option(metavar="PATTERN", help="In folders, nothing that matches; repeatable."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call stdin, for instance a.md.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call stdin, for instance a.md.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show what cleaning removed.")
     ] = False,
@@ -129,7 +133,9 @@ def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
 
 def show(
     context: typer.Context,
-    document: Annotated[str, typer.Argument(help="A document's name or id, or a passage's id.")],
+    document: Annotated[
+        str, typer.Argument(metavar="ID|PATH", help="A document's id or name, or a passage's id.")
+    ],
     kb: Kb = None,
     as_json: Json = False,
 ) -> None:
@@ -182,7 +188,7 @@ def _find(name: str, knowledge: KnowledgeBase) -> Document | Passage:
 def rm(
     context: typer.Context,
     documents: Annotated[
-        list[str], typer.Argument(help="Names or ids of documents, or folders of them.")
+        list[str], typer.Argument(metavar="ID|PATH", help="Documents, or folders of them.")
     ],
     kb: Kb = None,
     as_json: Json = False,

@@ -26,9 +26,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Questions = Annotated[
-    Path, typer.Option(help="JSON Lines of question, answers and passage, or SQuAD's JSON.")
+    Path,
+    typer.Option(metavar="FILE", help="JSON Lines of question, answers and passage, or SQuAD."),
 ]
-Limit = Annotated[int | None, typer.Option("--n", help="Only the first n questions.", min=1)]
+Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
 ANSWER_FIGURES = ("exact_match", "f1", "contains", "abstained", "cited", "ttft_p50_s", "e2e_p50_s")
 
 

@@ -20,15 +20,25 @@ KINDS = get_args(PassageKind)
 
 Documents = Annotated[
     list[str] | None,
-    typer.Option("--document", help="Only this document, or those of this folder; repeatable."),
+    typer.Option(
+        "--document",
+        metavar="NAME",
+        help="Only this document, or those of this folder; repeatable.",
+    ),
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help=f"Only passages of this kind: {', '.join(KINDS)}; repeatable."),
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help=f"Only passages of this kind: {', '.join(KINDS)}; repeatable.",
+    ),
 ]
 Metadata = Annotated[
     list[str] | None,
-    typer.Option("--where", help="Only documents whose metadata has KEY=VALUE; repeatable."),
+    typer.Option(
+        "--where", metavar="KEY=VALUE", help="Only documents with this metadata; repeatable."
+    ),
 ]
 
 

@@ -15,7 +15,10 @@ def pull(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Built-in names, .gguf files, models' folders, or hub ids."),
+        typer.Argument(
+            metavar="NAME|FILE.gguf|PATH|HUB_ID",
+            help="Built-in names, .gguf files, models' folders, hub ids.",
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show what is here.")] = False,
     as_json: Json = False,

@@ -14,20 +14,26 @@ from readahead.knowledge import STDIN
 
 Kb = Annotated[
     Path | None,
-    typer.Option("--kb", help="The knowledge base's folder; else READAHEAD_KB, else .readahead."),
+    typer.Option(
+        "--kb",
+        metavar="DIR",
+        help="The knowledge base's folder; else READAHEAD_KB, else .readahead.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 LexicalOnly = Annotated[
     bool, typer.Option("--lexical-only", help="Match words only; needs no embedding model.")
 ]
 Target = Annotated[
-    str | None, typer.Option(help="The model that answers: a name, a folder or a .gguf file.")
+    str | None,
+    typer.Option(metavar="MODEL", help="What answers: a model's name, folder or .gguf file."),
 ]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, …")]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, …")]
 Precision = Annotated[
-    str | None, typer.Option("--dtype", help=f"One of {', '.join(get_args(Dtype))}.")
+    str | None,
+    typer.Option("--dtype", metavar="DTYPE", help=f"One of {', '.join(get_args(Dtype))}."),
 ]
-TopK = Annotated[int | None, typer.Option("-k", help="How many passages.")]
+TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
 
 
 def settings(

@@ -37,15 +37,19 @@ from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 from readahead.types import Answer, Citation
 
-MaxNewTokens = Annotated[int | None, typer.Option(help="The answer's length limit, in tokens.")]
-Temperature = Annotated[float | None, typer.Option(help="0 takes the most likely token.")]
-Seed = Annotated[int | None, typer.Option(help="Seeds the sampling.")]
+MaxNewTokens = Annotated[
+    int | None, typer.Option(metavar="N", help="The answer's length limit, in tokens.")
+]
+Temperature = Annotated[
+    float | None, typer.Option(metavar="T", help="0 takes the most likely token.")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seeds the sampling.")]
 SHOWN_CELLS = 240
 
 
 def search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help="Any text; - reads stdin.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Any text; - reads stdin.")],
     kb: Kb = None,
     k: TopK = None,
     documents: Documents = None,
@@ -74,9 +78,11 @@ def search(
 
 def ask(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(help="The question; - reads stdin.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Any text; - reads stdin.")],
     kb: Kb = None,
-    method: Annotated[str, typer.Option(help="plain: retrieve, then answer.")] = "plain",
+    method: Annotated[
+        str, typer.Option(metavar="METHOD", help="plain: retrieve, then answer.")
+    ] = "plain",
     k: TopK = None,
     target: Target = None,
     device: Device = None,

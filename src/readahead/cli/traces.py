@@ -16,7 +16,8 @@ from readahead.knowledge import KnowledgeBase
 def trace(
     context: typer.Context,
     id: Annotated[
-        str | None, typer.Argument(help="A trace's id; without it, the last ones are listed.")
+        str | None,
+        typer.Argument(metavar="ID", help="A trace's id; without it, the last are listed."),
     ] = None,
     kb: Kb = None,
     as_json: Json = False,
