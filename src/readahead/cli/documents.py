@@ -127,7 +127,7 @@ def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
     for document in documents:
         say(
             f"{document.id:>6}  {document.num_passages:>6} passages  {document.num_chars:>9} "
-            f"characters  version {document.version}  {one_line(document.name)}"
+            f"characters  version {document.version:>3}  {one_line(document.name)}"
         )
 
 

@@ -138,12 +138,12 @@ class DownloadBar:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
+            disable=not is_terminal(),
         )
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        if is_terminal():
-            self._bars.start()
+        self._bars.start()
         return self
 
     def __exit__(

@@ -46,13 +46,13 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
 def _bars(spans: Sequence[Mapping[str, Any]], total_s: float) -> Iterator[str]:
     longest = max((len(span["name"]) for span in spans), default=0)
     name_width = min(max(longest, MIN_NAME), MAX_NAME)
-    head = f"  {'span':<{name_width}} {'start':>9} {'busy':>9} {'steps':>6}  "
+    head = f"  {'span':<{name_width}} {'start':>10} {'busy':>10} {'steps':>6}  "
     width = COLUMNS - len(head) - 1
     yield f"{head}0 s{f'{total_s:.2f} s':>{width - 3}}"
     for span in spans:
         name = one_line(span["name"], name_width)
         yield (
-            f"  {name:<{name_width}} {span['start_s']:7.3f} s {span['busy_s']:7.3f} s "
+            f"  {name:<{name_width}} {span['start_s']:8.3f} s {span['busy_s']:8.3f} s "
             f"{span['count']:>6} │{_bar(span, total_s, width)}│"
         )
 

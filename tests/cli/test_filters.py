@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from readahead.cli.filters import document_names, search_filter
+from readahead.errors import InputError, NotFound
+from readahead.retrieval.base import Filter
+from readahead.retrieval.store import Store
+from tests.retrieval.support import add, document, source
+
+NAMES = ["3", "docs/a.md", "docs/deep/b.md", "docs.md", "rows.jsonl#1", "rows.jsonl#2"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "kb")
+    for name in ("docs/a.md", "docs/deep/b.md", "docs.md", "3"):
+        add(store, source(name, document(name, f"Text of {name}.")))
+    rows = [document(f"rows.jsonl#{n}", f"Row {n}.") for n in (1, 2)]
+    add(store, source("rows.jsonl", *rows))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("docs/a.md", ["docs/a.md"]),
+        ("./docs//a.md", ["docs/a.md"]),
+        ("rows.jsonl", ["rows.jsonl#1", "rows.jsonl#2"]),
+        ("rows.jsonl#2", ["rows.jsonl#2"]),
+        ("docs", ["docs/a.md", "docs/deep/b.md"]),
+        ("./docs/", ["docs/a.md", "docs/deep/b.md"]),
+        ("docs/deep", ["docs/deep/b.md"]),
+        ("1", ["docs/a.md"]),
+        ("3", ["3"]),  # a name comes before an id
+    ],
+)
+def test_documents_are_meant_by_name_file_folder_or_id(
+    store: Store, given: str, names: list[str]
+) -> None:
+    assert document_names(store, [given]) == names
+
+
+def test_each_document_is_named_once(store: Store) -> None:
+    names = document_names(store, ["rows.jsonl#2", "rows.jsonl", "docs", "1", "3", "docs.md"])
+    assert sorted(names) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("given", ["", ".", "/", "doc", "a.md", "99", "rows", "\udcff"])
+def test_what_means_no_document_is_an_error(store: Store, given: str) -> None:
+    with pytest.raises(NotFound, match="There is no document"):
+        document_names(store, ["3", given])
+
+
+def test_options_become_a_filter(store: Store) -> None:
+    assert search_filter(store, None, None, []) is None
+    chosen = search_filter(
+        store, ["rows.jsonl"], ["table", "code"], ["year=2024", "draft=true", "by=a=b", "n=x"]
+    )
+    assert chosen == Filter(
+        documents=("rows.jsonl#1", "rows.jsonl#2"),
+        kinds=("table", "code"),
+        metadata={"year": 2024, "draft": True, "by": "a=b", "n": "x"},
+    )
+
+
+def test_a_condition_of_any_depth_is_a_value(store: Store) -> None:
+    deep = "[" * 100_000
+    assert search_filter(store, None, None, [f"a={deep}"]) == Filter(metadata={"a": deep})
+
+
+@pytest.mark.parametrize("condition", ["year", "=2024", ""])
+def test_a_condition_has_a_key_and_a_value(store: Store, condition: str) -> None:
+    with pytest.raises(InputError, match="is not KEY=VALUE"):
+        search_filter(store, None, None, [condition])

@@ -1,0 +1,188 @@
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from readahead.cli.output import printable
+from tests.cli.conftest import Cli
+
+QUESTION = "How often does the tide turn?"
+ANSWER_KEYS = "answer abstained confidence method citations usage timing trace_id".split()
+USAGE_KEYS = "prompt_tokens completion_tokens computed_tokens reused_tokens retrievals".split()
+TIMING_KEYS = "ttft_s e2e_s retrieval_s prefill_s tpot_s".split()
+CITATION_KEYS = "marker passage_id document heading page start end text".split()
+HIT_KEYS = "passage_id document heading kind score text start end".split()
+
+
+def test_search_gives_exact_spans(cli: Cli, kb: Path) -> None:
+    outcome = cli("search", "what pulls the water", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    hit = outcome.json["hits"][0]
+    assert set(HIT_KEYS) <= set(hit)
+    assert (hit["document"], hit["heading"]) == ("docs/tides.md", ["Tides", "Moon"])
+    text = cli("show", hit["document"], "--json").json["text"]
+    assert text[hit["start"] : hit["end"]] == hit["text"]
+
+
+def test_search_tells_people_where_and_what(cli: Cli, kb: Path) -> None:
+    outcome = cli("search", "moon", "-k", "1")
+    assert outcome.out.splitlines() == [
+        "1. docs/tides.md · Tides > Moon (2.1.1)",
+        "   Moon The moon pulls the water.",
+    ]
+
+
+def test_nothing_found_is_no_error(cli: Cli, kb: Path) -> None:
+    outcome = cli("search", "zebra")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", "Nothing found.\n")
+    assert cli("search", "zebra", "--json").json == {"hits": []}
+
+
+def test_filters_limit_a_search(cli: Cli, kb: Path) -> None:
+    def found(*options: str) -> list[str]:
+        hits = cli("search", "the moon, a lamp", "--json", *options).json["hits"]
+        return sorted({hit["document"] for hit in hits})
+
+    assert found() == ["docs/lamps.txt", "docs/tides.md"]
+    assert found("--document", "docs/lamps.txt") == found("--document", "1") == ["docs/lamps.txt"]
+    assert found("--document", "docs") == found()
+    assert found("--kind", "table") == []
+    assert found("--where", "year=2024") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-k", "0"), "'retrieval.k' is not usable: Input should be greater than 0 (got 0)"),
+        (("-k", "10001"), "less than or equal to 10000 (got 10001)"),
+        (("--kind", "poem"), "There is no kind 'poem'. Use: title, paragraph, "),
+        (("--where", "year"), "'year' is not KEY=VALUE. For instance: --where year=2024"),
+        (("--document", "b.md"), "There is no document 'b.md'. List them: readahead ls"),
+    ],
+)
+def test_a_bad_option_of_search_is_named(
+    cli: Cli, kb: Path, options: tuple[str, ...], message: str
+) -> None:
+    outcome = cli("search", "moon", *options)
+    assert outcome.status == 2
+    assert message in outcome.error
+
+
+@pytest.mark.parametrize("text", ["", " \t\n", "\u3000"])
+@pytest.mark.parametrize("command", ["search", "ask"])
+def test_blank_text_is_refused(cli: Cli, kb: Path, command: str, text: str) -> None:
+    for outcome in (cli(command, text), cli(command, "-", stdin=text.encode())):
+        assert outcome.status == 2
+        assert outcome.error.startswith("The question is blank. ")
+
+
+def test_a_query_comes_from_stdin(cli: Cli, kb: Path) -> None:
+    outcome = cli("search", "-", "--json", stdin=b"\xef\xbb\xbfmoon\n")
+    assert outcome.json["hits"][0]["document"] == "docs/tides.md"
+
+
+def test_stdin_that_is_not_text_is_refused(cli: Cli, kb: Path, target: Path) -> None:
+    for command in ("search", "ask"):
+        outcome = cli(command, "-", stdin=b"moon \xff\x00")
+        assert outcome.status == 2
+        assert "not UTF-8: byte 5" in outcome.error
+    chatted = cli("chat", "--target", target, stdin=b"\xff\n")
+    assert chatted.status == 2
+    assert "not UTF-8" in chatted.err
+
+
+def test_ask_prints_the_contract(cli: Cli, kb: Path, target: Path) -> None:
+    options = ("--target", target, "--max-new-tokens", "8", "-k", "2")
+    outcome = cli("ask", QUESTION, "--json", *options)
+    assert outcome.status == 0
+    answer = outcome.json
+    assert set(ANSWER_KEYS) <= set(answer)
+    assert list(answer["usage"]) == USAGE_KEYS
+    assert list(answer["timing"]) == TIMING_KEYS
+    assert answer["usage"]["completion_tokens"] <= 8
+    assert cli("trace", answer["trace_id"], "--json").json["id"] == answer["trace_id"]
+
+
+def test_ask_streams_the_same_answer_for_people(cli: Cli, kb: Path, target: Path) -> None:
+    options = ("--target", target, "--max-new-tokens", "8")
+    outcome = cli("ask", "-", *options, stdin=QUESTION.encode())
+    assert outcome.status == 0
+    assert "first token" in outcome.err
+    answer = cli("ask", QUESTION, "--json", *options).json["answer"]
+    assert outcome.out == printable(answer) + "\n" != answer + "\n"
+
+
+def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path) -> None:
+    outcome = cli("ask", QUESTION, "--kind", "table", "--target", target)
+    assert "No passage of the knowledge base matches" in outcome.out
+    assert "(abstained: the passages do not hold the answer)" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--method", "magic"), "There is no method 'magic'. Use: plain."),
+        (("--dtype", "float12"), "'models.dtype' is not usable: Input should be 'auto', 'float32'"),
+        (("--device", "abacus"), "There is no device 'abacus'"),
+        (("--temperature", "-1"), "greater than or equal to 0 (got -1.0)"),
+        (("--temperature", "nan"), "(got nan)"),
+        (("--seed", "-1"), "greater than or equal to 0 (got -1)"),
+        (("--max-new-tokens", "0"), "greater than 0 (got 0)"),
+        (("--max-new-tokens", "99999"), "tokens"),
+    ],
+)
+def test_a_bad_option_of_ask_is_named(
+    cli: Cli, kb: Path, target: Path, options: tuple[str, ...], message: str
+) -> None:
+    outcome = cli("ask", QUESTION, "--target", target, *options)
+    assert outcome.status == 2
+    assert message in outcome.error
+
+
+def test_a_target_that_cannot_be_had_is_named(cli: Cli, kb: Path, place: Path) -> None:
+    missing = cli("ask", QUESTION)
+    assert missing.status == 2
+    assert "Bring it with: readahead pull qwen2.5-coder-0.5b" in missing.error
+    assert "No model is called 'gpt9'" in cli("ask", QUESTION, "--target", "gpt9").error
+    (place / "empty").mkdir()
+    assert "holds no config.json" in cli("ask", QUESTION, "--target", "empty").error
+
+
+def test_a_damaged_target_is_a_fault(cli: Cli, kb: Path, target: Path, place: Path) -> None:
+    (shutil.copytree(target, place / "broken") / "tokenizer.json").unlink()
+    outcome = cli("ask", QUESTION, "--target", "broken")
+    assert outcome.status == 3
+    assert "broken' cannot be loaded" in outcome.error
+
+
+def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
+    # The third is too long for the tiny model: said, and the chat goes on.
+    lines = f"\n{QUESTION}\n\n{'moon ' * 2000}\nWhat pulls the water?".encode()
+    outcome = cli("chat", "--target", target, stdin=lines)
+    assert outcome.status == 0
+    assert outcome.err.startswith("Ask about 2 documents")
+    assert outcome.err.count("first token") == 2
+    assert outcome.err.count("error: ") == 1
+    assert len(cli("trace", "--json").json["traces"]) == 3
+
+
+def test_chat_on_a_terminal_ends_with_ctrl_d(kb: Path, target: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "readahead", "chat", "--target", str(target)],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "READAHEAD_GENERATION__MAX_NEW_TOKENS": "4"},
+    ) as process:
+        os.write(keyboard, f"{QUESTION}\n".encode() + b"\x04")
+        out, err = process.communicate(timeout=120)
+    os.close(keyboard)
+    os.close(terminal)
+    assert process.returncode == 0
+    assert out.startswith(b"> ")
+    assert err.count(b"first token") == 1
