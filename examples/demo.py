@@ -10,8 +10,8 @@ from readahead.cli.output import DownloadBar, citation_lines, figures_line, say
 DOCUMENTS = Path(__file__).parent / "documents"
 QUESTIONS = (
     "How many visitors came to the observatory in 2025?",
-    "阴天或下雨怎么办？",
-    "Who designed the observatory's website?",
+    "中文导览什么时候开始？",
+    "How much does it cost to hire the dome for a wedding?",
 )
 
 

@@ -50,7 +50,7 @@ class PassagesConfig(_Section):
 class RetrievalConfig(_Section):
     """How passages are ranked."""
 
-    k: int = Field(4, gt=0, le=10_000, description="passages shown to the model")
+    k: int = Field(3, gt=0, le=10_000, description="passages shown to the model")
     num_candidates: int = Field(
         50, gt=0, le=100_000, description="hits taken from each of the two searches"
     )

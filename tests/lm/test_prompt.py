@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.errors import ContextOverflow
-from readahead.lm.prompt import build_prompt, passage_text
+from readahead.lm.prompt import CHINESE, ENGLISH, Wording, build_prompt, passage_text, wording
 from readahead.lm.tokenizer import Tokenizer
 from readahead.types import Passage
 from tests.conftest import make_tokenizer
@@ -19,9 +19,9 @@ PASSAGES = [passage(f"Fact number {n}." * n, "Tides", f"Part {n}") for n in (1, 
 
 
 def test_the_layout_is_system_passages_question() -> None:
-    prompt = build_prompt(TOKENIZER, "When?", PASSAGES, max_tokens=5000, instructions="Be brief.")
+    prompt = build_prompt(TOKENIZER, "When?", PASSAGES, max_tokens=5000)
     assert prompt.text == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"
+        f"<|im_start|>system\n{ENGLISH.instructions}<|im_end|>\n<|im_start|>user\n"
         + "".join(passage_text(n, p) for n, p in enumerate(PASSAGES, start=1))
         + "Question: When?<|im_end|>\n<|im_start|>assistant\n"
     )
@@ -76,3 +76,21 @@ def test_a_passage_shows_its_number_heading_and_context() -> None:
     shown = passage_text(2, passage("| 1 | 2 |", "Tides", "Table", context="| a | b |"))
     assert shown == "[2] Tides > Table\n| a | b |\n| 1 | 2 |\n\n"
     assert passage_text(1, passage("Text.")).startswith("[1] tides.md\n")
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("When?", ENGLISH),
+        ("几点开放？", CHINESE),
+        ("Who is 林晓雯?", CHINESE),
+        ("何時に開きますか", ENGLISH),
+        ("언제 여나요 天文臺", ENGLISH),
+        ("", ENGLISH),
+    ],
+)
+def test_the_model_is_spoken_to_in_the_language_of_the_question(
+    question: str, expected: Wording
+) -> None:
+    assert wording(question) is expected
+    assert expected.instructions in build_prompt(TOKENIZER, question, [], max_tokens=5000).text
