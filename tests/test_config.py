@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_defaults() -> None:
     config = load_config()
-    assert config.retrieval.k == 4
+    assert config.retrieval.k == 3
     assert config.passages.max_words == 300
     assert config.kb == Path(".readahead")
 
