@@ -13,14 +13,10 @@ words and of the vectors are then disjoint, so twice as many candidates are fuse
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +33,9 @@ from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.text import sentences
 from readahead.types import Block, Document
+from report import SEED, finish, options, timed
 
 EMBEDDER = "all-minilm-l6-v2"
-SEED = 0
 NUM_WARM_UP = 20
 NUM_WORDS = 100
 NUM_DISTINCT_WORDS = 30_000
@@ -110,13 +106,6 @@ def queries(texts: list[tuple[str, str]], questions: Path | None, num: int) -> l
     return [" ".join(sorted(words, key=lambda word: (-len(word), word))[:8]) for words in chosen]
 
 
-def timed(action: Callable[[], object]) -> float:
-    """Return the seconds that ``action`` takes."""
-    begun = time.perf_counter()
-    action()
-    return time.perf_counter() - begun
-
-
 def measure(
     retriever: HybridRetriever, embedder: RandomPassages, store: Store, asked: list[str]
 ) -> dict[str, list[float]]:
@@ -139,66 +128,57 @@ def measure(
     return times
 
 
-def report(times: dict[str, list[float]], num_passages: int, workload: str) -> dict[str, object]:
-    """Print a table, and return the benchmark's record."""
+def summary(times: dict[str, list[float]], num_passages: int) -> dict[str, float]:
+    """Print a table, and return the benchmark's metrics."""
     print(f"{len(times['search'])} queries over {num_passages} passages")
     print(f"{'':10}{'p50':>10}{'p95':>10}")
     for name, seconds in times.items():
         p50, p95 = np.percentile(seconds, [50, 95]) * 1e3
         print(f"{name:10}{p50:7.1f} ms{p95:7.1f} ms")
-    p50 = {name: float(np.median(seconds)) for name, seconds in times.items()}
-    packages = ("readahead", "apsw", "faiss-cpu", "sentence-transformers", "torch", "numpy")
+    median = {name: float(np.median(seconds)) for name, seconds in times.items()}
     return {
-        "benchmark": "search",
-        "schema": 1,
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in packages},
-        "device": "cpu",
-        "dtype": "float32",
-        "models": {"embedder": EMBEDDER},
-        "seed": SEED,
-        "workload": workload,
-        "n": len(times["search"]),
-        "metrics": {
-            "p50_s": p50["search"],
-            "p95_s": float(np.percentile(times["search"], 95)),
-            "encode_p50_s": p50["encode"],
-            "faiss_p50_s": p50["faiss"],
-            "lexical_p50_s": p50["lexical"],
-            "ratio_to_floor": p50["search"] / (p50["encode"] + p50["faiss"]),
-            "num_passages": num_passages,
-        },
+        "p50_s": median["search"],
+        "p95_s": float(np.percentile(times["search"], 95)),
+        "encode_p50_s": median["encode"],
+        "faiss_p50_s": median["faiss"],
+        "lexical_p50_s": median["lexical"],
+        "ratio_to_floor": median["search"] / (median["encode"] + median["faiss"]),
+        "num_passages": num_passages,
     }
 
 
 def main() -> None:
     """Build a knowledge base in a temporary folder and search it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--passages", type=Path, help="JSON Lines with text and title")
     parser.add_argument("--questions", type=Path, help="JSON Lines with question")
     parser.add_argument("--n", type=int, default=200, help="queries to time")
     parser.add_argument("--num-passages", type=int, default=20_000)
-    parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
-    options = parser.parse_args()
+    given = parser.parse_args()
 
-    made = synthetic_texts(options.num_passages)
-    texts = list(read_texts(options.passages) if options.passages else made)
-    asked = queries(texts, options.questions, options.n + NUM_WARM_UP)
+    made = synthetic_texts(given.num_passages)
+    texts = list(read_texts(given.passages) if given.passages else made)
+    asked = queries(texts, given.questions, given.n + NUM_WARM_UP)
     with quiet_transformers():
         model = SentenceTransformerEmbedder(resolve(EMBEDDER).folder, device="cpu")
     embedder = RandomPassages(model)
     with tempfile.TemporaryDirectory() as folder, Store.open(folder) as store:
-        print(f"storing {options.num_passages} passages from {len(texts)} distinct texts…")
-        source = Source("passages", "0", lambda: list(documents(texts, options.num_passages)))
+        print(f"storing {given.num_passages} passages from {len(texts)} distinct texts…")
+        source = Source("passages", "0", lambda: list(documents(texts, given.num_passages)))
         Indexer(store, lambda text: chunk(text, PassagesConfig()), embedder=embedder).add([source])
         retriever = HybridRetriever(store, embedder)
         times = measure(retriever, embedder, store, asked)
         num_passages = len(store.live_ids())
-    name = options.passages.name if options.passages else "synthetic"
+    name = given.passages.name if given.passages else "synthetic"
     workload = f"{name}: {len(texts)} distinct texts, random passage vectors"
-    line = json.dumps(report(times, num_passages, workload))
-    if options.out:
-        options.out.write_text(line + "\n", encoding="utf-8")
-    print(line)
+    finish(
+        "search",
+        summary(times, num_passages),
+        models={"embedder": EMBEDDER},
+        workload=workload,
+        n=len(times["search"]),
+        out=given.out,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Ask three questions of the sample documents: English, Chinese, and one they cannot answer."""
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -48,4 +47,4 @@ def ask(engine: Engine, question: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,6 +7,7 @@ import pytest
 from readahead.evaluation.datasets import Question
 from readahead.evaluation.retrieval import evaluate_retrieval
 from readahead.retrieval.base import Filter
+from readahead.trace import Trace
 from readahead.types import Hit, Passage
 
 TEXTS = ["Ann sells tea.", "Bob sells bread.", "Cid sells fish."]
@@ -22,7 +23,9 @@ class InOrder:
         ]
         self.asked: list[tuple[str, int]] = []
 
-    def search(self, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+    def search(
+        self, query: str, k: int, filter: Filter | None = None, *, trace: Trace | None = None
+    ) -> list[Hit]:
         self.asked.append((query, k))
         return [Hit(passage, 1.0 / n) for n, passage in enumerate(self.passages[:k], start=1)]
 

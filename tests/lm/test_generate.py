@@ -197,7 +197,7 @@ def test_the_real_model_equals_transformers(smollm: TransformersModel) -> None:
     head, tail = smollm.tokenizer.frame("You are a helpful assistant.")
     for question in ("What is the capital of France?", "List three colours.", "1+1=?"):
         prompt = smollm.tokenizer.encode_control(head + question + tail)
-        expected = reference(smollm._model, prompt, max_new_tokens=32)
+        expected = reference(smollm.backend, prompt, max_new_tokens=32)
         assert streamed_ids(smollm, prompt, SamplingParams(max_new_tokens=32)) == expected
 
 

@@ -28,6 +28,10 @@ class TransformersModel:
 
     *Exact* in float32: a prompt read in steps, on top of a cache, or in a padded batch gives the
     logits of one plain pass up to rounding.
+
+    Attributes:
+        backend: The transformers model itself, the oracle of tests and benchmarks; nothing above
+            ``lm`` may touch it.
     """
 
     def __init__(
@@ -42,7 +46,7 @@ class TransformersModel:
         self.tokenizer = Tokenizer(tokenizer)
         self.prefill_step_tokens = prefill_step_tokens
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
-        self._model = model.eval()
+        self.backend = model.eval()
         self._device = torch.device(model.device)
         self._dtype: torch.dtype = model.dtype
         self._config = model.config.get_text_config(decoder=True)
@@ -118,7 +122,7 @@ class TransformersModel:
         assert isinstance(cache, KVCache)
         num_new = token_ids.shape[1]
         try:
-            output = self._model(
+            output = self.backend(
                 input_ids=token_ids.to(self.device),
                 attention_mask=cache.mask(num_new, self.device),
                 position_ids=cache.positions(num_new, self.device),
