@@ -31,7 +31,9 @@ def reference(llama: LlamaForCausalLM, prompt: Sequence[int], **options: object)
         **{"do_sample": False, "max_new_tokens": 24, **options},
     )
     ids: list[int] = output[0, len(prompt) :].tolist()
-    return ids[:-1] if ids and ids[-1] == llama.generation_config.eos_token_id else ids
+    listed = llama.generation_config.eos_token_id
+    ends = listed if isinstance(listed, list) else [listed]
+    return ids[:-1] if ids and ids[-1] in ends else ids
 
 
 def streamed_ids(
