@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from readahead.cli import main
+from readahead.config import load_config
+from readahead.knowledge import KnowledgeBase
 from tests.conftest import make_llama, make_tokenizer
 
 TIDES = "# Tides\n\nThe tide turns twice a day.\n\n## Moon\n\nThe moon pulls the water.\n"
@@ -77,14 +80,25 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with docs/tides.md and docs/lamps.txt, and a knowledge base of them."""
+    folder = tmp_path_factory.mktemp("filled")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "tides.md").write_text(TIDES, encoding="utf-8")
+    (folder / "docs" / "lamps.txt").write_text(LAMPS, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        config = load_config({"kb": ".readahead", "retrieval.mode": "lexical"})
+        with KnowledgeBase.open(config) as knowledge:
+            assert knowledge.add(["docs"]).added == 2
+    return folder
+
+
 @pytest.fixture
-def kb(cli: Cli, place: Path) -> Path:
-    """Return the default knowledge base, with docs/tides.md and docs/lamps.txt in it."""
-    folder = place / "docs"
-    folder.mkdir()
-    (folder / "tides.md").write_text(TIDES, encoding="utf-8")
-    (folder / "lamps.txt").write_text(LAMPS, encoding="utf-8")
-    assert cli("add", "docs", "--lexical-only").status == 0
+def kb(filled: Path, place: Path) -> Path:
+    """Return the default knowledge base, a copy of the one in ``filled``."""
+    shutil.copytree(filled, place, dirs_exist_ok=True)
     return place / ".readahead"
 
 

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import apsw
+
 from tests.cli.conftest import Cli
 
 CHECKS = ["versions", "device", "models", "store", "smoke"]
@@ -32,6 +34,15 @@ def test_a_damaged_store_fails_alone(cli: Cli, kb: Path, target: Path) -> None:
     report = outcome.json
     assert [check for check in CHECKS if not report[check]["ok"]] == ["store"]
     assert "is damaged" in report["store"]["problem"]
+
+
+def test_a_store_that_contradicts_itself_fails(cli: Cli, kb: Path, target: Path) -> None:
+    connection = apsw.Connection(str(kb / "knowledge.db"))
+    connection.execute("PRAGMA foreign_keys = OFF; DELETE FROM passages")
+    connection.close()
+    outcome = cli("doctor", "--target", target, "--lexical-only")
+    assert outcome.status == 3
+    assert "FAIL  store     The full-text index holds 3 passages that are gone." in (outcome.out)
 
 
 def test_bad_settings_are_an_error_before_any_check(cli: Cli) -> None:

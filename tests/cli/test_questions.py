@@ -3,11 +3,13 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from readahead.cli.output import printable
+from readahead.engine import Engine, Event
 from tests.cli.conftest import Cli
 
 QUESTION = "How often does the tide turn?"
@@ -168,6 +170,27 @@ def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
     assert outcome.err.count("first token") == 2
     assert outcome.err.count("error: ") == 1
     assert len(cli("trace", "--json").json["traces"]) == 3
+
+
+def test_an_interrupt_stops_one_answer_of_a_chat(
+    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Engine.stream
+
+    def interrupted(self: Engine, question: str) -> Iterator[Event]:
+        events = whole(self, question)
+        yield next(events)
+        if question == QUESTION:
+            raise KeyboardInterrupt
+        yield from events
+
+    monkeypatch.setattr(Engine, "stream", interrupted)
+    outcome = cli("chat", "--target", target, stdin=f"{QUESTION}\nWhat burns oil?".encode())
+    assert outcome.status == 0
+    assert "\nStopped. " in outcome.err
+    last, first = cli("trace", "--json").json["traces"]
+    assert first["attributes"]["finish_reason"] == "cancelled"
+    assert last["attributes"]["finish_reason"] in ("stop", "length")
 
 
 def test_chat_on_a_terminal_ends_with_ctrl_d(kb: Path, target: Path) -> None:

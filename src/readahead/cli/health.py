@@ -57,8 +57,7 @@ def doctor(
         found[name] = _outcome(check, config)
         if not as_json:
             status = "ok  " if found[name]["ok"] else "FAIL"
-            details = ", ".join(f"{k} {v}" for k, v in found[name].items() if k != "ok")
-            say(f"{status}  {name:<8}  {one_line(details)}")
+            say(f"{status}  {name:<8}  {one_line(_details(found[name]))}")
     healthy = all(result["ok"] for result in found.values())
     if as_json:
         say_json({"ok": healthy, **found})
@@ -74,6 +73,12 @@ def _outcome(check: Callable[[Config], dict[str, object]], config: Config) -> di
         return {"ok": False, "problem": str(error)}
     except Exception as error:
         return {"ok": False, "problem": f"{type(error).__name__}: {error}"}
+
+
+def _details(outcome: dict[str, object]) -> str:
+    if "problem" in outcome:
+        return str(outcome["problem"])
+    return ", ".join(f"{name} {value}" for name, value in outcome.items() if name != "ok")
 
 
 def _versions(config: Config) -> dict[str, object]:

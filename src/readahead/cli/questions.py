@@ -150,7 +150,9 @@ def chat(
             try:
                 _print(engine.stream(question))
             except InputError as error:
-                note(f"error: {error}")
+                note(f"error: {one_line(str(error))}")
+            except KeyboardInterrupt:
+                note("\nStopped. Ctrl-D ends.")
 
 
 def _print(events: Iterator[str | Citation | Answer]) -> None:
