@@ -1,0 +1,44 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+def run(script: Path, cwd: Path, *arguments: str) -> str:
+    """Run an example as a user would, with the small target."""
+    done = subprocess.run(
+        [sys.executable, script, *arguments],
+        cwd=cwd,
+        env={**os.environ, "READAHEAD_MODELS__TARGET": "smollm2-135m"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.name)
+def test_an_example_fits_on_a_screen(script: Path) -> None:
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+@pytest.mark.real
+def test_the_demo_answers_three_questions(tmp_path: Path) -> None:
+    out = run(EXAMPLES / "demo.py", tmp_path)
+    assert "6 files" in out
+    assert out.count("first token") == 3
+
+
+@pytest.mark.real
+def test_ask_cites_the_documents(tmp_path: Path) -> None:
+    out = run(
+        EXAMPLES / "ask.py", tmp_path, str(EXAMPLES / "documents"), "Who founded the observatory?"
+    )
+    assert out.strip()
+    assert (tmp_path / "my-knowledge" / "knowledge.db").is_file()
