@@ -1,11 +1,16 @@
 from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.citing import Citing
-from readahead.types import Citation, Passage
+from readahead.config import PassagesConfig
+from readahead.evidence.terms import read_terms
+from readahead.retrieval.chunk import chunk
+from readahead.types import Citation, Document, Passage
 
 HOURS = "The observatory opens at 19:00 on Fridays. It closes at 23:00. Admission is 9 euros."
 TELESCOPE = "The main telescope has a mirror of 60 cm. It was built in Jena in 1987."
@@ -131,6 +136,34 @@ def test_text_does_not_wait_for_the_end_of_its_sentence() -> None:
     assert "".join(map(str, citing.push("Admission is 9 eu"))) == "Admission is 9 eu"
     assert "".join(map(str, citing.push("ros."))) == "ros"
     assert [str(e) for e in citing.push(" It") if isinstance(e, str)] == [".", " [1]", " It"]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(["Dome", "opens", "at", "19:00", "🔭", "圆顶", "é", "7 km"]), min_size=2
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_a_citation_is_a_span_of_the_stored_text(claims: list[list[str]], random: Random) -> None:
+    """Whatever is said of whatever document: cited text stands there, to the character."""
+    said = [" ".join(words) + "." for words in claims]
+    texts = [f"# {said[0]}\n\n" + "\n\n".join(random.sample(said, len(said))) for _ in "ab"]
+    documents = [Document(str(number), text) for number, text in enumerate(texts)]
+    passages = [
+        replace(passage, id=f"{document.name}.{number}")
+        for document in documents
+        for number, passage in enumerate(chunk(document, PassagesConfig(max_words=20)))
+    ]
+    citing = Citing(passages, "", threshold=0.5)
+    events = [*citing.push(" ".join(random.sample(said, len(said)))), *citing.finish()]
+    assert [event for event in events if isinstance(event, Citation)] == citing.citations
+    for citation in citing.citations:
+        assert texts[int(citation.document)][citation.start : citation.end] == citation.text
+    assert citing.citations or not any(read_terms(claim).content for claim in said)
 
 
 def test_the_tally_counts_claims() -> None:

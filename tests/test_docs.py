@@ -22,7 +22,9 @@ def test_every_module_has_its_place_in_the_architecture() -> None:
 
 
 def test_every_reference_key_resolves() -> None:
-    listed = set(re.findall(r"^\| (\w+\d\d) \|", (DOCS / "references.md").read_text(), re.MULTILINE))
+    listed = set(
+        re.findall(r"^\| (\w+\d\d) \|", (DOCS / "references.md").read_text(), re.MULTILINE)
+    )
     used = {
         key
         for path in (ROOT / "src").rglob("*.py")
