@@ -112,7 +112,8 @@ class Engine:
             raise InputError(
                 f"There is no method {method!r}.", remedy=f"Use: {', '.join(METHODS)}."
             )
-        target = self.target  # loaded before the clock starts: its time is not the question's
+        # Models load before the clock starts: their time is not the question's.
+        target, _ = self.target, self.knowledge.retriever
         trace = Trace("ask", question=question, method=method, target=target.name)
         try:
             yield from _PlainRun(self.knowledge, target, trace, question).events(filter, cancelled)
@@ -170,12 +171,13 @@ class _PlainRun:
         yield self._answer(citing.tally, citing.citations, prompt.dropped, finish_reason)
 
     def _prompt(self, hits: Sequence[Hit]) -> Prompt:
+        max_new_tokens = self._config.generation.max_new_tokens
         with self._trace.span("prompt") as span:
             prompt = build_prompt(
                 self._target.tokenizer,
                 self._question,
                 [hit.passage for hit in hits],
-                max_tokens=self._target.max_context_tokens - self._config.generation.max_new_tokens,
+                max_tokens=max(0, self._target.max_context_tokens - max_new_tokens),
             )
             span.attributes["num_passages"] = len(prompt.passages)
         self._trace.count("prompt_tokens", len(prompt.token_ids))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BlockKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
-PassageKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
+PassageKind = BlockKind
 FinishReason = Literal["stop", "length", "cancelled"]
 
 

@@ -271,6 +271,8 @@ def test_an_interrupt_ends_quietly(kb: Path) -> None:
         [sys.executable, "-m", "readahead", "add", "-", "--lexical-only"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A job in the background ignores interrupts, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin and process.stderr
         process.stdin.write(b"tide " * 100_000)  # more than a pipe holds: the program reads

@@ -66,6 +66,13 @@ def test_a_folder_without_a_model_is_one_clear_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_truncated_weights_are_one_clear_line(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(BackendError, match="cannot be loaded"):
+        TransformersModel.load(folder)
+
+
 def test_devices_and_dtypes() -> None:
     assert pick_device("cpu") == torch.device("cpu")
     assert pick_device("auto").type in {"cpu", "cuda"}

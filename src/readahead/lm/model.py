@@ -74,6 +74,7 @@ class TransformersModel:
             ConfigError: There is no such device.
             BackendError: The folder does not hold a model that transformers can load.
         """
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         place = pick_device(device)
@@ -84,7 +85,7 @@ class TransformersModel:
                     folder, dtype=pick_dtype(dtype, place), local_files_only=True
                 )
                 model.to(place)  # type: ignore[call-arg, arg-type, unused-ignore]
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise BackendError(
                 f"The model in {str(folder)!r} cannot be loaded: {_first_line(error)}",
                 remedy="Pull it again, or free memory if that is what is missing.",
