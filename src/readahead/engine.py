@@ -72,6 +72,16 @@ class Engine:
             prefill_step_tokens=models.prefill_step_tokens,
         )
 
+    def load(self) -> Self:
+        """Load what the first question would load, and return the engine.
+
+        Raises:
+            NotFound: A model was not pulled.
+            EmbedderMismatch: The knowledge base is embedded with another model.
+        """
+        _ = self.target, self.knowledge.retriever
+        return self
+
     def ask(
         self,
         question: str,
@@ -112,8 +122,7 @@ class Engine:
             raise InputError(
                 f"There is no method {method!r}.", remedy=f"Use: {', '.join(METHODS)}."
             )
-        # Models load before the clock starts: their time is not the question's.
-        target, _ = self.target, self.knowledge.retriever
+        target = self.load().target  # before the clock starts: this time is not the question's
         trace = Trace("ask", question=question, method=method, target=target.name)
         try:
             yield from _PlainRun(self.knowledge, target, trace, question).events(filter, cancelled)

@@ -180,6 +180,16 @@ class DownloadBar:
 
 
 @contextmanager
+def working(description: str) -> Iterator[None]:
+    """Show on a terminal's stderr that something takes its time, while the body runs."""
+    if is_terminal():
+        with Console(stderr=True).status(description):
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def counting(description: str, *, quiet: bool = False) -> Iterator[_Counter]:
     """Show how many things are done of how many, on a terminal's stderr, while the body runs."""
     bars = Progress(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,10 +32,14 @@ from readahead.cli.output import (
     place_line,
     say,
     say_json,
+    working,
 )
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 from readahead.types import Answer, Citation
+
+if TYPE_CHECKING:
+    from readahead.engine import Engine
 
 MaxNewTokens = Annotated[
     int | None, typer.Option(metavar="N", help="The answer's length limit, in tokens.")
@@ -112,9 +116,7 @@ def ask(
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
-        from readahead.engine import Engine  # takes seconds: after what may be wrong
-
-        engine = Engine(knowledge)
+        engine = _engine(knowledge)
         if as_json:
             say_json(answer_json(engine.ask(text, method=method, filter=chosen)))
         else:
@@ -142,9 +144,7 @@ def chat(
     )
     with KnowledgeBase.open(config, create=False) as knowledge:
         num_documents = len(knowledge.store.documents())
-        from readahead.engine import Engine  # takes seconds: after what may be wrong
-
-        engine = Engine(knowledge)
+        engine = _engine(knowledge)
         note(f"Ask about {num_documents} documents; Ctrl-D ends.")
         for question in _questions():
             try:
@@ -153,6 +153,13 @@ def chat(
                 note(f"error: {one_line(str(error))}")
             except KeyboardInterrupt:
                 note("\nStopped. Ctrl-D ends.")
+
+
+def _engine(knowledge: KnowledgeBase) -> Engine:
+    with working("Loading the models"):
+        from readahead.engine import Engine  # takes seconds: after what may be wrong
+
+        return Engine(knowledge).load()
 
 
 def _print(events: Iterator[str | Citation | Answer]) -> None:
