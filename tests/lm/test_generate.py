@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaForCausalLM
 
-from readahead.errors import ContextOverflow
+from readahead.errors import ContextOverflow, InputError
 from readahead.lm.generate import generate, score, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
@@ -192,6 +192,15 @@ def test_the_context_is_a_limit() -> None:
         list(stream(model, list(b"x" * 32), SamplingParams()))
     with pytest.raises(ContextOverflow):
         score(model, [list(b"x" * 30)], [[1, 2, 3]])
+
+
+def test_an_empty_prompt_is_an_error(model: TransformersModel) -> None:
+    with pytest.raises(InputError, match="empty"):
+        list(stream(model, [], SamplingParams()))
+    with pytest.raises(InputError, match="empty"):
+        generate(model, [[1], []], SamplingParams())
+    with pytest.raises(InputError, match="empty"):
+        score(model, [[1], []], [[2], [3, 4]])
 
 
 @pytest.mark.real

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from readahead.errors import ContextOverflow
+from readahead.errors import ContextOverflow, InputError
 from readahead.lm.base import Cache, CachedModel, Cancelled, Generation, never
 from readahead.lm.sample import SamplingParams, distribution, draw
 from readahead.lm.textstream import TextStream
@@ -55,10 +55,12 @@ def stream(
         trace: Gets a ``prefill`` and a ``decode`` span and the counters of tokens.
 
     Raises:
+        InputError: The prompt is empty.
         ContextOverflow: The prompt leaves no room for an answer.
     """
-    cache = model.new_cache() if cache is None else cache
     rows = [_Row(model, prompt_ids, params)]
+    cache = model.new_cache() if cache is None else cache
+    assert cache.length < len(prompt_ids), "the last token must be read to predict the next"
     for pieces in _decode(model, rows, cache, params, cancelled, trace or Trace("generate")):
         piece = pieces[0]
         assert piece is not None
@@ -78,6 +80,7 @@ def generate(
     *Exact* in float32: each equals the generation of a batch of one whose seed is ``seed + row``.
 
     Raises:
+        InputError: A prompt is empty.
         ContextOverflow: A prompt leaves no room for an answer.
     """
     if not prompts:
@@ -100,14 +103,15 @@ def score(
     """Return ln p of every token of each continuation given its prompt, in one padded batch.
 
     Raises:
+        InputError: A prompt is empty.
         ContextOverflow: A prompt with its continuation is longer than the model's context.
     """
     longest = max((len(ids) for ids in continuations), default=0)
     if longest == 0:
         return [() for _ in continuations]
     whole = [[*ids, *more] for ids, more in zip(prompts, continuations, strict=True)]
-    for ids in whole:
-        _check_room(model, len(ids) - 1)
+    for ids, row in zip(prompts, whole, strict=True):
+        _check_room(model, len(row) - 1 if ids else 0)
     padding = _padding(whole)
     token_ids = _left_padded(whole, padding)
     cache = model.new_cache(padding)
@@ -232,6 +236,8 @@ def _joined(pieces: Sequence[Piece], num_prompt_tokens: int) -> Generation:
 
 def _check_room(model: CachedModel, num_tokens: int) -> int:
     """Return how many tokens may follow ``num_tokens``."""
+    if num_tokens < 1:
+        raise InputError("The prompt is empty.", remedy="Give at least one token.")
     room = model.max_context_tokens - num_tokens
     if room < 1:
         raise ContextOverflow(
