@@ -38,9 +38,10 @@ def table() -> str:
             "search",
         ),
         (
-            f"`add` of {add['num_files']} HTML pages ({add['num_passages']:,} passages)",
-            f"{add['seconds']:.0f} s",
-            f"the embedding model alone {add['encode_s']:.0f} s",
+            f"reading, cutting and storing, as a share of `add` ({add['num_files']} HTML pages)",
+            f"{add['other_share']:.1%}",
+            f"{add['seconds'] - add['encode_s']:.0f} s for {add['num_passages']:,} passages; "
+            "the rest is the embedding model",
             "add",
         ),
         (
