@@ -3,10 +3,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test install lint type fmt bench clean
+.PHONY: demo test install lint type fmt clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV); the first time takes minutes and about 2 GB."
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 

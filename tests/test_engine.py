@@ -80,6 +80,36 @@ def test_the_trace_tells_where_the_time_went(engine: Engine) -> None:
     )
 
 
+def test_the_trace_tells_what_was_shown_and_cited(engine: Engine) -> None:
+    answer = engine.ask(QUESTION)
+    attributes = engine.knowledge.store.trace(answer.trace_id)["attributes"]
+    hits = engine.knowledge.search(QUESTION, engine.config.retrieval.k)
+    assert attributes["passages"] == [  # type: ignore[index]
+        {"id": hit.passage.id, "score": hit.score} for hit in hits
+    ]
+    assert len(attributes["citations"]) == len(answer.citations)  # type: ignore[index]
+
+
+def test_a_removed_document_takes_its_traces_along(engine: Engine) -> None:
+    shown = engine.ask(QUESTION)
+    other = engine.ask(QUESTION, filter=Filter(documents=("lamps.txt",)))
+    engine.knowledge.remove(["tides.md"])
+    assert [trace["id"] for trace in engine.knowledge.store.traces()] == [other.trace_id]
+    with pytest.raises(NotFound):
+        engine.knowledge.store.trace(shown.trace_id)
+
+
+def test_an_embedder_cannot_answer(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "embedder"
+    folder.mkdir()
+    for name in ("config.json", "modules.json", "tokenizer.json"):
+        (folder / name).write_text("{}", encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(b"")
+    config = load_config({"kb": engine.config.kb, "models.target": str(folder)})
+    with pytest.raises(InputError, match="embedding model"):
+        Engine(KnowledgeBase(engine.knowledge.store, config, HashingEmbedder())).ask(QUESTION)
+
+
 def test_a_filter_limits_what_is_shown(engine: Engine) -> None:
     answer = engine.ask(QUESTION, filter=Filter(documents=("lamps.txt",)))
     trace = engine.knowledge.store.trace(answer.trace_id)

@@ -41,7 +41,7 @@ class DocumentsConfig(_Section):
 
 
 class PassagesConfig(_Section):
-    """How documents are cut; sizes are in words, one Chinese character being 1/1.6 words."""
+    """How documents are cut from now on; sizes in words, one Chinese character being 1/1.6."""
 
     max_words: int = Field(300, gt=0)
     max_words_deep: int = Field(150, gt=0, description="under headings of level 3 and deeper")

@@ -62,10 +62,17 @@ class Engine:
 
         Raises:
             NotFound: It was not pulled.
+            InputError: It is an embedding model.
         """
         models = self.config.models
+        found = resolve(models.target)
+        if found.kind != "target":
+            raise InputError(
+                f"{models.target!r} is an embedding model and cannot answer.",
+                remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
+            )
         return TransformersModel.load(
-            resolve(models.target).folder,
+            found.folder,
             device=models.device,
             dtype=models.dtype,
             name=models.target,
@@ -151,6 +158,9 @@ class _PlainRun:
         k = self._config.retrieval.k
         hits = self._knowledge.search(self._question, k, filter=filter, trace=self._trace)
         self._trace.count("retrievals")
+        self._trace.attributes["passages"] = [
+            {"id": hit.passage.id, "score": hit.score} for hit in hits
+        ]
         if not hits:
             yield self._said(NOTHING_FOUND)
             yield self._answer(Tally(num_refusals=1))
@@ -226,6 +236,10 @@ class _PlainRun:
             notes.append(f"{len(dropped)} of the passages found did not fit into the context.")
         self._trace.attributes |= {
             "answer": self._text,
+            "citations": [
+                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end}
+                for c in citations
+            ],
             "finish_reason": finish_reason,
             "e2e_s": e2e_s,
         }

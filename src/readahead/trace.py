@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-Value = str | int | float | bool | None
-
 
 @dataclass(slots=True)
 class Span:
@@ -27,7 +25,7 @@ class Span:
     end_s: float | None = None
     count: int = 1
     busy_s: float = 0.0
-    attributes: dict[str, Value] = field(default_factory=dict)
+    attributes: dict[str, object] = field(default_factory=dict)
 
     @property
     def duration_s(self) -> float:
@@ -36,13 +34,13 @@ class Span:
 
 
 class Trace:
-    """What happened in one request, when, and how often."""
+    """What happened in one request, when, and how often; attributes are JSON values."""
 
-    def __init__(self, kind: str, **attributes: Value) -> None:
+    def __init__(self, kind: str, **attributes: object) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.kind = kind
         self.started_at = time.time()
-        self.attributes: dict[str, Value] = dict(attributes)
+        self.attributes: dict[str, object] = dict(attributes)
         self.spans: list[Span] = []
         self.counters: dict[str, int] = {}
         self._origin = time.perf_counter()
@@ -52,7 +50,7 @@ class Trace:
         return time.perf_counter() - self._origin
 
     @contextmanager
-    def span(self, name: str, **attributes: Value) -> Iterator[Span]:
+    def span(self, name: str, **attributes: object) -> Iterator[Span]:
         """Record the time spent in the ``with`` body, also when it raises."""
         span = Span(name, self.now_s(), attributes=dict(attributes))
         self.spans.append(span)

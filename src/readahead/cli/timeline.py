@@ -15,7 +15,7 @@ COLUMNS = 100
 MIN_NAME, MAX_NAME = 8, 24
 # From seldom busy to always: an aggregated span covers the pauses between its steps, too.
 SHADES = "░▒▓█"
-_TOLD_ELSEWHERE = {"question", "answer", "e2e_s"}
+_TOLD_ELSEWHERE = {"question", "answer", "e2e_s", "passages", "citations"}
 
 
 def num_seconds(trace: Mapping[str, Any]) -> float:
@@ -38,9 +38,15 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     yield from _bars(trace["spans"], total_s)
     yield ""
     yield from _figures(trace)
+    if passages := attributes.get("passages"):
+        listed = " · ".join(f"{passage['id']} ({passage['score']:.3g})" for passage in passages)
+        yield from _wrapped(f"passages: {listed}", "  ")
     if answer := attributes.get("answer"):
         yield ""
         yield from _wrapped(str(answer), "  ")
+    for citation in attributes.get("citations", ()):
+        place = f"{citation['passage_id']} [{citation['start']}:{citation['end']}]"
+        yield f"  [{citation['marker']}] {one_line(place)}"
 
 
 def _bars(spans: Sequence[Mapping[str, Any]], total_s: float) -> Iterator[str]:

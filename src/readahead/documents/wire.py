@@ -1,7 +1,7 @@
 """Frames and messages between the reader and its worker.
 
     request   frame(JSON {"name"})  frame(bytes of the file)
-    reply     frame(JSON {"documents": […]})  or  frame(JSON {"reason", "remedy", "fatal"})
+    reply     frame(JSON {"documents": […]})  or  frame(JSON {"reason", "remedy", "out_of_memory"})
 
 A frame is its length in eight bytes, big-endian, and that many bytes. JSON, not pickle: what comes
 out of a parser is data on this side too. This module knows nothing about processes.

@@ -62,8 +62,13 @@ def put_source(
 
 
 def delete_document(connection: apsw.Connection, document: int) -> None:
-    """Delete a document with all its versions, passages and vectors."""
+    """Delete a document with all its versions, passages, vectors, and the traces that show it."""
     _retire_passages(connection, document)
+    connection.execute(
+        "DELETE FROM traces WHERE EXISTS (SELECT 1 FROM json_each(body, '$.attributes.passages') "
+        "WHERE CAST(json_extract(value, '$.id') AS INTEGER) = ?)",  # of 3.1.7 it takes the 3
+        (document,),
+    )
     connection.execute("DELETE FROM documents WHERE id = ?", (document,))
 
 

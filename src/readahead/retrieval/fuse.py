@@ -37,8 +37,8 @@ def fuse(
 ) -> list[tuple[int, float]]:
     """Return ids with their scores, best first, equal ones by id; ids without outline are left out.
 
-    The kind's weight multiplies the score. Departs from the source, which multiplies the vector
-    and normalises it afterwards, so that the weight cancels.
+    The kind's weight multiplies the score. Departs from the recipe that this project began with,
+    which multiplies the vector and normalises it afterwards, so that the weight cancels.
     """
     votes = reciprocal_rank(rankings, config.rrf_k)
     headings = {id: outline.heading for id, outline in outlines.items() if id in votes}
