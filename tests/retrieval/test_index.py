@@ -1,7 +1,10 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from readahead.errors import DocumentError, EmbedderMismatch
+from readahead.retrieval.base import Vectors
 from readahead.retrieval.content import content_hash, embedded_text
 from readahead.retrieval.index import AddReport, Failure, Indexer, Source, reembed
 from readahead.retrieval.store import Store
@@ -27,6 +30,34 @@ def test_what_was_stored_stays_when_the_new_file_cannot_be_read(store: Store) ->
     report = add(store, Source("a", "2", unreadable))
     assert report.failed == [Failure("a", "no text layer")]
     assert found(store, "old") == ["a"]
+
+
+def test_a_name_that_is_taken_does_not_stop_the_batch(store: Store) -> None:
+    sources = [
+        source("a", document("a", "One.")),
+        source("r", document("a", "Two."), document("r#2", "Three.")),
+        source("b", document("b", "Four.")),
+    ]
+    report = add(store, *sources)
+    assert (report.added, report.passages) == (2, 2)
+    (failure,) = report.failed
+    assert failure.path == "r"
+    assert "'a' was already added from 'a'" in failure.reason
+    assert [info.name for info in store.documents()] == ["a", "b"]
+
+
+def test_a_vector_that_is_refused_does_not_stop_the_batch(store: Store) -> None:
+    class Failing(HashingEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            vectors = super().embed_passages(texts)
+            vectors[[text == "Bad." for text in texts]] = np.nan
+            return vectors
+
+    report = add_texts(store, Failing(), a="Good.", b="Bad.", c="Fine.")
+    assert [failure.path for failure in report.failed] == ["b"]
+    assert "finite" in report.failed[0].reason
+    assert (report.added, report.encoded) == (2, 3)
+    assert len(store.vector_ids()) == 2
 
 
 def test_an_unchanged_source_is_not_read(store: Store) -> None:

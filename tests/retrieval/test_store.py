@@ -6,7 +6,7 @@ import apsw
 import numpy as np
 import pytest
 
-from readahead.errors import EmbedderMismatch, InputError, NotFound, StoreError
+from readahead.errors import BackendError, EmbedderMismatch, InputError, NotFound, StoreError
 from readahead.retrieval.base import Filter
 from readahead.retrieval.content import content_hash
 from readahead.retrieval.records import NewDocument, NewSource
@@ -128,8 +128,9 @@ def test_a_record_removed_by_hand_comes_back_with_its_source(store: Store) -> No
 
 def test_a_name_belongs_to_one_source(store: Store) -> None:
     add(store, source("a", document("x", "One.")))
+    two = NewSource("b", "1", [NewDocument(document("x", "Two."), cut(document("x", "Two.")))])
     with pytest.raises(InputError, match="'x' was already added from 'a'"):
-        add(store, source("b", document("x", "Two.")))
+        store.replace([two])
     assert [info.source for info in store.documents()] == ["a"]
 
 
@@ -165,7 +166,7 @@ def test_vectors_that_cannot_be_searched_are_refused(
     (passage,) = cut(text)
     vector = np.full(embedder.dim, wrong, dtype=np.float32)
     new = NewSource("d", "1", [NewDocument(text, [passage])])
-    with pytest.raises(StoreError, match="finite and not zero"):
+    with pytest.raises(BackendError, match="finite and not zero"):
         store.replace([new], embedder, {content_hash(passage): vector})
     assert store.documents() == []
 
@@ -174,7 +175,7 @@ def test_vectors_of_a_wrong_size_are_refused(store: Store, embedder: HashingEmbe
     text = document("d", "One.")
     (passage,) = cut(text)
     new = NewSource("d", "1", [NewDocument(text, [passage])])
-    with pytest.raises(StoreError, match=r"of shape \(32,\)"):
+    with pytest.raises(BackendError, match=r"of shape \(32,\)"):
         store.replace([new], embedder, {content_hash(passage): np.ones(31, dtype=np.float32)})
 
 

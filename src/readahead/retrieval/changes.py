@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from readahead.errors import InputError, StoreError
+from readahead.errors import BackendError, InputError
 from readahead.retrieval import lexical, rows
 from readahead.retrieval.base import Vector
 from readahead.retrieval.content import body_text, content_hash, heading_text
@@ -36,8 +36,8 @@ def put_source(
         vectors: By content hash.
 
     Raises:
+        BackendError: A vector is not finite, of zero length, or of a wrong size.
         InputError: A document's name belongs to another source.
-        StoreError: A vector is not finite, of zero length, or of a wrong size.
     """
     name = storable(source.name)
     row = connection.execute("SELECT id, sha256 FROM sources WHERE name = ?", (name,)).fetchone()
@@ -78,7 +78,7 @@ def put_vectors(
     """Store the vectors of passages, given with their content hashes, that have one.
 
     Raises:
-        StoreError: A vector is not finite, of zero length, or of a wrong size.
+        BackendError: A vector is not finite, of zero length, or of a wrong size.
     """
     embedder = rows.embedder(connection)
     found = {passage: vectors[key] for passage, key in passages.items() if key in vectors}
@@ -93,7 +93,7 @@ def put_vectors(
 def _check_vector(vector: Vector, dim: int) -> None:
     norm = float(np.linalg.norm(vector))
     if vector.dtype != np.float32 or vector.shape != (dim,) or not 0 < norm < math.inf:
-        raise StoreError(
+        raise BackendError(
             f"The embedder gave a {vector.dtype} vector of shape {vector.shape} and length {norm}; "
             f"it must be float32, of shape ({dim},), finite and not zero.",
             remedy="Use another embedder or precision.",

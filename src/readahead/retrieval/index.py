@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from readahead.errors import DocumentError
+from readahead.errors import BackendError, DocumentError, InputError
 from readahead.retrieval.base import Embedder, Vector
 from readahead.retrieval.content import content_hash, embedded_text
 from readahead.retrieval.records import NewDocument, NewSource
@@ -64,7 +64,7 @@ class Indexer:
     """Reads, cuts, embeds and stores what changed.
 
     Small sources are committed in groups, since every commit waits for the disk. A source that
-    cannot be read is reported, and what was stored of it before stays.
+    cannot be read or stored is reported, and what was stored of it before stays.
     """
 
     def __init__(
@@ -127,7 +127,19 @@ class Indexer:
         if not group:
             return
         vectors = self._embed(group, self._embedder) if self._embedder is not None else {}
-        changes = self._store.replace(group, self._embedder, vectors)
+        self._store_group(group, vectors)
+
+    def _store_group(self, group: list[NewSource], vectors: Mapping[bytes, Vector]) -> None:
+        """Store all sources, or each by itself if one of them is refused."""
+        try:
+            changes = self._store.replace(group, self._embedder, vectors)
+        except (InputError, BackendError) as error:
+            if len(group) == 1:
+                self.report.failed.append(Failure(group[0].name, str(error)))
+            else:
+                for source in group:
+                    self._store_group([source], vectors)
+            return
         self.report.added += changes.added
         self.report.unchanged += changes.unchanged
         self.report.replaced += changes.replaced

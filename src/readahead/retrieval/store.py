@@ -102,8 +102,8 @@ class Store:
 
         Raises:
             EmbedderMismatch: The knowledge base is embedded with another model.
+            BackendError: A vector is not finite, of zero length, or of a wrong size.
             InputError: A document's name belongs to another source.
-            StoreError: A vector is not finite, of zero length, or of a wrong size.
         """
         total = Changes()
         with self._database.write() as connection:
