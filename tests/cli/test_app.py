@@ -266,6 +266,36 @@ def test_a_reader_that_leaves_is_no_fault(kb: Path, place: Path) -> None:
         assert process.wait(timeout=60) in (0, 1)  # what the pipe held was written
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("ls >/dev/full", 3, "error: The system refused: [Errno 28] No space left on device."),
+        ("ls --json >/dev/full", 3, "error: The system refused: [Errno 28] No space left"),
+        ("--help >/dev/full", 3, "error: The system refused: [Errno 28] No space left"),
+        ("ls --kb nokb --json >/dev/full", 2, "error: There is no knowledge base in nokb."),
+        ("ls --kb nokb --json >&-", 2, "error: There is no knowledge base in nokb."),
+        ("ls >&-", 0, ""),
+        ("ls --kb nokb 2>&-", 2, ""),
+        ("ls --kb nokb 2>/dev/full", 2, ""),
+        ("search - <&-", 2, "error: The question is blank."),
+        ("ls <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_no_fault_of_readahead(
+    kb: Path, command: str, status: int, message: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m readahead {command}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == (1 if message else 0)
+
+
 def test_an_interrupt_ends_quietly(kb: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "readahead", "add", "-", "--lexical-only"],

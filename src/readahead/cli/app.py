@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -67,6 +68,7 @@ def main() -> None:
 
     Typer ends the program itself on bad usage, on an interrupt and when nobody reads any more.
     """
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ASCII terminals show Chinese as well
@@ -78,6 +80,14 @@ def main() -> None:
         if os.environ.get("READAHEAD_DEBUG"):
             raise
         _fail(_fault(error))
+
+
+def _open_closed_streams() -> None:
+    """Give the program the streams that it was started without; they hold nothing, keep nothing."""
+    # Python has None for them, and the next file opened would get their number.
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _fault(error: Exception) -> ReadaheadError:
@@ -94,8 +104,20 @@ def _fault(error: Exception) -> ReadaheadError:
 
 def _fail(error: ReadaheadError) -> None:
     """Print the error as one line, as JSON too where that was asked for, and exit."""
-    note(f"error: {' '.join(str(error).split())}")
+    with suppress(OSError):
+        note(f"error: {' '.join(str(error).split())}")
     if "--json" in itertools.takewhile(lambda argument: argument != "--", sys.argv):
         fields = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
-        say_json({"error": fields})
+        with suppress(OSError):
+            say_json({"error": fields})
+    _drop_unwritable()
     sys.exit(error.exit_status)
+
+
+def _drop_unwritable() -> None:
+    """Drop what a full disk did not take; Python would complain of it at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
