@@ -42,7 +42,7 @@ def test_version_and_help(cli: Cli) -> None:
         ("search", "tide", "-k", "many"),
         ("search", "tide", "-k"),
         ("add",),
-        ("rm", "--json"),
+        ("rm",),
         ("ls", "--kb"),
         ("eval", "--questions", "a.jsonl"),
     ],
@@ -111,6 +111,15 @@ def test_errors_are_json_where_that_is_asked_for(cli: Cli, kb: Path) -> None:
         }
     }
     assert outcome.err == "error: There is no document 'nothing.md'. List them: readahead ls\n"
+    for arguments in (
+        ("search", "--json"),
+        ("search", "--json", "--bogus", "x"),
+        ("eval", "--json"),
+    ):
+        outcome = cli(*arguments)
+        assert outcome.status == 2
+        assert outcome.json["error"]["type"] == "InputError"
+        assert outcome.json["error"]["message"] in outcome.err
     assert cli("search", " ", "--", "--json").out == ""  # here it is an argument too many
     assert cli("show", "--", "--json").out == ""  # here it is a document's name
 

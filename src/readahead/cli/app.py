@@ -15,7 +15,7 @@ from readahead import __version__
 from readahead.cli import documents, evaluations, health, models, questions, traces
 from readahead.cli.options import Kb
 from readahead.cli.output import note, say, say_json
-from readahead.errors import ReadaheadError
+from readahead.errors import InputError, ReadaheadError
 
 app = typer.Typer(
     name="readahead",
@@ -74,6 +74,11 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # ASCII terminals show Chinese as well
     try:
         app()
+    except SystemExit as ending:
+        # Typer has told people what is wrong with the usage, and keeps its error as the context.
+        if told := getattr(ending.__context__, "format_message", None):
+            _fail_json(InputError(told(), remedy="See: readahead --help"))
+        raise
     except ReadaheadError as error:
         _fail(error)
     except Exception as error:
@@ -106,12 +111,17 @@ def _fail(error: ReadaheadError) -> None:
     """Print the error as one line, as JSON too where that was asked for, and exit."""
     with suppress(OSError):
         note(f"error: {' '.join(str(error).split())}")
+    _fail_json(error)
+    _drop_unwritable()
+    sys.exit(error.exit_status)
+
+
+def _fail_json(error: ReadaheadError) -> None:
+    """Print the error as JSON where that was asked for."""
     if "--json" in itertools.takewhile(lambda argument: argument != "--", sys.argv):
         fields = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
         with suppress(OSError):
             say_json({"error": fields})
-    _drop_unwritable()
-    sys.exit(error.exit_status)
 
 
 def _drop_unwritable() -> None:
