@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from readahead.cli.output import DownloadBar, counting, one_line, place_line, printable, say_json
+from readahead.cli.output import (
+    DownloadBar,
+    counting,
+    figures_line,
+    one_line,
+    place_line,
+    printable,
+    say_json,
+)
+from readahead.types import Answer
 
 OBEYED = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202e\u2066\u200f\u2028"} - {
     "\t",
@@ -45,6 +54,12 @@ def test_a_line_that_is_cut_says_so() -> None:
 def test_a_place_has_what_is_known() -> None:
     assert place_line("a.pdf", ("Moon", "Tides"), 3) == "a.pdf · page 3 · Moon > Tides"
     assert place_line("a.txt", (), None) == "a.txt"
+
+
+def test_the_figures_say_how_much_of_an_answer_is_supported() -> None:
+    figures = figures_line(Answer("One. Two. Three.", False, 2 / 3, "plain"))
+    assert figures.startswith("67% of sentences supported · first token 0.00 s")
+    assert "supported" not in figures_line(Answer("They do not say.", True, 0.0, "plain"))
 
 
 @given(st.dictionaries(st.text(), st.lists(st.text())))

@@ -114,8 +114,9 @@ def figures_line(answer: Answer) -> str:
     """Return one line of figures of an answer."""
     timing, usage = answer.timing, answer.usage
     rate = 1 / timing.tpot_s if timing.tpot_s else 0.0
+    supported = "" if answer.abstained else f"{answer.confidence:.0%} of sentences supported · "
     return (
-        f"first token {timing.ttft_s:.2f} s (retrieval {timing.retrieval_s:.2f} s, "
+        f"{supported}first token {timing.ttft_s:.2f} s (retrieval {timing.retrieval_s:.2f} s, "
         f"prefill {timing.prefill_s:.2f} s) · {usage.prompt_tokens} tokens prefilled · "
         f"{usage.completion_tokens} written at {rate:.1f} tokens/s · trace {answer.trace_id}"
     )
