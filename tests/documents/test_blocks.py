@@ -1,3 +1,4 @@
+import time
 from collections.abc import Sequence
 
 from hypothesis import given
@@ -72,3 +73,9 @@ def test_offsets_are_exact(pieces: Sequence[tuple[str, str, int]]) -> None:
                 builder.add("paragraph", text)
     document = builder.build("x")
     assert_sound(document)
+
+
+def test_flow_takes_no_longer_for_wide_spaces() -> None:
+    start = time.process_time()
+    assert flow("文" + "\u3000" * 500_000 + "文\n\u3000文") == "文 文文"
+    assert time.process_time() - start < 10

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,6 +162,12 @@ def test_figures_keep_what_they_say() -> None:
 def test_a_declared_charset_is_used() -> None:
     data = '<meta charset="iso-8859-7"><p>Ελληνικά'.encode("iso-8859-7")
     assert read_html(data).build("x").text == "Ελληνικά"
+
+
+def test_looking_for_a_charset_is_quick() -> None:
+    start = time.process_time()
+    assert read_html(b"<meta" * 30 + b" charset=" + b" " * 3900 + b"<p>x").build("x").text == "x"
+    assert time.process_time() - start < 1
 
 
 def test_invisible_characters_from_entities_go_too() -> None:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,23 @@ def test_front_matter_is_no_heading() -> None:
     assert summary(document) == [("title", "Manual"), ("paragraph", "Text")]
     assert document.removed == {"front_matter": 1}
     assert blocks("---\ntitle: Manual\n---\n# Own\n") == [("title", "Own")]
+
+
+@pytest.mark.parametrize(
+    ("field", "title"),
+    [
+        ('title: "A: B"', ["A: B"]),
+        ("title:It's", ["It's"]),
+        ("title: 'open", ["'open"]),
+        ("title:\nauthor: x", []),
+        ("title: a" + " " * 500_000 + "b", ["a b"]),
+    ],
+)
+def test_the_title_of_front_matter(field: str, title: list[str]) -> None:
+    start = time.process_time()
+    found = blocks(f"---\n{field}\n---\nText")
+    assert time.process_time() - start < 10
+    assert [text for kind, text in found if kind == "title"] == title
 
 
 def test_comments_and_hidden_html_are_not_text() -> None:

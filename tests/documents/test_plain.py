@@ -1,3 +1,6 @@
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +20,13 @@ def test_blank_lines_separate_paragraphs_and_lines_stay() -> None:
 
 def test_a_line_of_invisible_characters_is_blank() -> None:
     assert len(summary(read_plain("a\n\u200b\nb".encode()).build("x"))) == 2
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\u00a0", "\u3000", "\v", "\n", " \n", "\x1b["])
+def test_a_long_run_of_white_space_takes_no_longer_than_text(space: str) -> None:
+    start = time.process_time()
+    assert read_plain(f"文{space * 500_000}文".encode()).build("x").blocks
+    assert time.process_time() - start < 10  # a second at most; some hours if it were quadratic
 
 
 @given(st.text())

@@ -1,3 +1,4 @@
+import time
 from collections import Counter
 
 import pytest
@@ -101,3 +102,11 @@ def test_words_broken_at_line_ends_are_mended(
 def test_many_lines_are_joined_in_linear_time() -> None:
     text = join_lines(["word-", "word"] * 50_000, frozenset(), Counter())
     assert len(text) > 400_000
+
+
+def test_long_lines_take_no_longer_than_short_ones() -> None:
+    start = time.process_time()
+    assert compounds(["a" * 500_000]) == frozenset()
+    lines = [f"-{' ' * 500_000}x", f"1{' ' * 500_000}x"]
+    assert kept(paper(lines))[0] == [lines]
+    assert time.process_time() - start < 10

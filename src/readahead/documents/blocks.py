@@ -18,7 +18,7 @@ _MAX_LEVEL = 6
 _MAX_TITLE_CHARS = 300
 
 # Chinese and Japanese, with their punctuation: a line break between two of these is no space.
-_WIDE = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
+_WIDE = "\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
 _WIDE_BREAK = re.compile(rf"(?<=[{_WIDE}])[^\S\n]*\n\s*(?=[{_WIDE}])")
 _BACKTICKS = re.compile("`{3,}")
 

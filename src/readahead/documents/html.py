@@ -19,7 +19,7 @@ from readahead.types import BlockKind
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w-]{1,40})", re.IGNORECASE)
 _CHARSET_WITHIN = 4096
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
 _CAPTIONS = frozenset({"caption", "figcaption"})

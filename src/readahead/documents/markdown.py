@@ -13,7 +13,7 @@ from readahead.documents.decode import decode
 from readahead.documents.html import add_html
 
 _FRONT_MATTER = re.compile(r"---[^\S\n]*\n(?P<fields>(?:.*\n)*?)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)")
-_TITLE_FIELD = re.compile(r"^title:\s*(?P<quote>[\"']?)(?P<title>.+?)(?P=quote)\s*$", re.MULTILINE)
+_TITLE_FIELD = re.compile(r"^title:(.*)$", re.MULTILINE)
 _HEADING_1 = re.compile(r"<h1[ >]")
 
 
@@ -35,6 +35,11 @@ def read_markdown(data: bytes) -> TextBuilder:
     parser = MarkdownIt("commonmark", {"maxNesting": 10_000}).enable(["table", "strikethrough"])
     html = parser.render(source)
     if title and not _HEADING_1.search(html):
-        builder.title(title["title"], 1)
+        builder.title(_unquoted(title[1].strip()), 1)
     add_html(builder, html)
     return builder
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if is_quoted else value

@@ -11,8 +11,7 @@ from readahead.documents.blocks import TextBuilder
 from readahead.documents.clean import clean_characters
 from readahead.documents.decode import decode
 
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
-_LINE_TAIL = re.compile(r"[^\S\n]+(?=\n|\Z)")
+_BLANK_LINES = re.compile(r"\n{2,}")
 
 
 def read_plain(data: bytes) -> TextBuilder:
@@ -25,6 +24,7 @@ def read_plain(data: bytes) -> TextBuilder:
 def add_paragraphs(builder: TextBuilder, text: str) -> None:
     """Append the paragraphs of ``text``; lines stay lines, since they may be verse or a log."""
     # Cleaned as a whole first: an invisible character must not make a blank line look full.
-    text = _LINE_TAIL.sub("", clean_characters(text, builder.removed))
-    for paragraph in _BLANK_LINES.split(text):
+    lines = clean_characters(text, builder.removed).split("\n")
+    # Not a pattern for white space before a line end: it tries each space of a long run anew.
+    for paragraph in _BLANK_LINES.split("\n".join(map(str.rstrip, lines))):
         builder.add("paragraph", paragraph)

@@ -19,15 +19,15 @@ _MIN_REPEATS = 3
 _OUTER_NUMBER = re.compile(r"(?:\A\W*(?=[0-9])|\b(?=[0-9]+\W*\Z))([0-9]{1,6})\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _PAGE_NUMBER = re.compile(
-    r"[\W_]*(?:page|pg\.?|p\.|第)?\s*(?P<number>[0-9]{1,4})\s*页?"
-    r"(?:\s*(?:of|/|，?\s*共)\s*[0-9]{1,4}\s*页?)?[\W_]*",
+    r"[\W_]*+(?:page|pg\.?|p\.|第)?\s*+(?P<number>[0-9]{1,4})\s*+页?"
+    r"(?:\s*+(?:of|/|，?\s*+共)\s*+[0-9]{1,4}\s*+页?)?[\W_]*+",
     re.IGNORECASE,
 )
 _SOFT_HYPHEN = "\u00ad"
 _BROKEN_END = re.compile(r"(?P<left>[^\W\d_]+)(?P<hyphen>[-\u2010\u00ad])\Z")
 _BROKEN_START = re.compile(r"[^\W\d_]+")
 _MAX_WORD_CHARS = 60
-_COMPOUND = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)+")
+_COMPOUND = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:[-\u2010][^\W\d_]+)+")
 
 
 @dataclass(frozen=True, slots=True)
