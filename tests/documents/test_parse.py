@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from docx.document import Document as WordDocument
 from hypothesis import given
@@ -46,6 +48,13 @@ def test_an_unknown_extension_leaves_it_to_the_content(name: str, word: WordDocu
     ]
     assert kinds(save_docx(word), name) == ["title"]
     assert "paragraph" in kinds(print_pages([["text"]]), name)
+
+
+def test_comments_do_not_slow_the_choice_of_a_reader() -> None:
+    start = time.process_time()
+    assert kinds(b"<!-- c -->\n" * 60 + b"<h1>H</h1>", "page.asp") == ["paragraph"]
+    assert kinds(b"<!-- c ->-->\n<!---->" * 40 + b"<html><h1>H</h1>", "page.asp") == ["title"]
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ _FORMATS = {
 }
 _SNIFFED_BYTES = 1024
 _HTML_START = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html)\b", re.I | re.S
+    # A comment can end in one place only: else n of them could be taken in 2ⁿ ways.
+    rb"\s*(?:<\?xml[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*<(?:!doctype html|html)\b",
+    re.I | re.S,
 )
 _JSONL_START = re.compile(rb'\s*\{[^\n]*"text"\s*:')
 _MAX_CAUSE_CHARS = 120
