@@ -78,8 +78,8 @@ def load_file(path: Path | str, max_bytes: int) -> bytes:
 
 
 def shown_path(path: Path | str) -> str:
-    """Return a path as text; bytes of a name that are not UTF-8 are replaced."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    r"""Return a path as text; a byte of a name that is not UTF-8 is spelled ``\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _walk(root: Path, include: Sequence[str], exclude: Sequence[str]) -> Iterator[FoundFile]:
