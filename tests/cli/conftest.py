@@ -96,8 +96,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def kb(filled: Path, place: Path) -> Path:
-    """Return the default knowledge base, a copy of the one in ``filled``."""
+def kb(filled: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the default knowledge base, a copy of the one in ``filled``; words are all it has."""
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__MODE", "lexical")
     shutil.copytree(filled, place, dirs_exist_ok=True)
     return place / ".readahead"
 

@@ -44,6 +44,18 @@ def test_nothing_found_is_no_error(cli: Cli, kb: Path) -> None:
     assert cli("search", "zebra", "--json").json == {"hits": []}
 
 
+@pytest.mark.parametrize(
+    "command", [("add", "docs"), ("search", "moon"), ("ask", "moon?"), ("chat",)]
+)
+def test_a_search_by_meaning_without_vectors_is_told(
+    cli: Cli, kb: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    hint = "words only: this knowledge base has no vectors; give it some with: readahead reembed\n"
+    assert hint not in cli(*command).err
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__MODE", "hybrid")
+    assert hint in cli(*command).err
+
+
 def test_filters_limit_a_search(cli: Cli, kb: Path) -> None:
     def found(*options: str) -> list[str]:
         hits = cli("search", "the moon, a lamp", "--json", *options).json["hits"]

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from readahead.cli.filters import document_names
-from readahead.cli.options import Json, Kb, LexicalOnly, settings
+from readahead.cli.options import Json, Kb, LexicalOnly, note_words_only, settings
 from readahead.cli.output import counting, note, one_line, passage_json, say, say_json
 from readahead.errors import InputError, NotFound
 from readahead.knowledge import STDIN, KnowledgeBase
@@ -64,16 +64,20 @@ def add(
     def see(document: Document) -> None:
         removed[document.name] = document.removed
 
-    with KnowledgeBase.open(config) as knowledge, counting("Adding", quiet=as_json) as count:
-        report = knowledge.add(
-            paths,
-            stdin=stdin,
-            stdin_name=name or STDIN,
-            progress=lambda r: count(
-                r.added + r.replaced + r.unchanged, None, f"{r.encoded} passages embedded; files"
-            ),
-            on_document=see if verbose else None,
-        )
+    with KnowledgeBase.open(config) as knowledge:
+        note_words_only(knowledge)
+        with counting("Adding", quiet=as_json) as count:
+            report = knowledge.add(
+                paths,
+                stdin=stdin,
+                stdin_name=name or STDIN,
+                progress=lambda r: count(
+                    r.added + r.replaced + r.unchanged,
+                    None,
+                    f"{r.encoded} passages embedded; files",
+                ),
+                on_document=see if verbose else None,
+            )
         by_source = _by_source(removed, knowledge) if verbose else {}
     _report(report, as_json=as_json)
     for source, counts in by_source.items():

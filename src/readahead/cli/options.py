@@ -1,4 +1,4 @@
-"""The options that several commands share, and how they become settings."""
+"""The options that several commands share, and what they come to: settings, text to ask."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated, get_args
 
 import typer
 
+from readahead.cli.output import note
 from readahead.config import Config, Dtype, load_config
 from readahead.errors import InputError
-from readahead.knowledge import STDIN
+from readahead.knowledge import STDIN, KnowledgeBase
 
 Kb = Annotated[
     Path | None,
@@ -55,6 +56,12 @@ def settings(
             f"The knowledge base {config.kb} is a file.", remedy="Choose a folder with --kb."
         )
     return config
+
+
+def note_words_only(knowledge: KnowledgeBase) -> None:
+    """Say so if the settings ask for a search by meaning, and the knowledge base cannot do it."""
+    if knowledge.config.retrieval.mode != "lexical" and knowledge.is_lexical:
+        note("words only: this knowledge base has no vectors; give it some with: readahead reembed")
 
 
 def text_of(argument: str) -> str:

@@ -19,6 +19,7 @@ from readahead.cli.options import (
     Target,
     TopK,
     decoded,
+    note_words_only,
     settings,
     text_of,
 )
@@ -66,6 +67,7 @@ def search(
     config = settings(context, kb, lexical_only=lexical_only, retrieval__k=k)
     text = text_of(query)
     with KnowledgeBase.open(config, create=False) as knowledge:
+        note_words_only(knowledge)
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
         hits = knowledge.search(text, config.retrieval.k, filter=chosen)
     if as_json:
@@ -115,6 +117,7 @@ def ask(
     )
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
+        note_words_only(knowledge)
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
         engine = _engine(knowledge)
         if as_json:
@@ -143,6 +146,7 @@ def chat(
         models__dtype=dtype,
     )
     with KnowledgeBase.open(config, create=False) as knowledge:
+        note_words_only(knowledge)
         num_documents = len(knowledge.store.documents())
         engine = _engine(knowledge)
         note(f"Ask about {num_documents} documents; Ctrl-D ends.")
