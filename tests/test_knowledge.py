@@ -64,6 +64,11 @@ def test_what_cannot_be_read_is_listed_and_stops_nothing(
     assert all(failure.reason for failure in report.failed)
 
 
+def test_the_knowledge_base_does_not_read_itself(knowledge: KnowledgeBase, folder: Path) -> None:
+    report = knowledge.add([folder.parent])
+    assert (report.added, report.failed) == (2, [])
+
+
 def test_standard_input_is_a_document_of_its_own(knowledge: KnowledgeBase) -> None:
     seen: list[Document] = []
     report = knowledge.add(

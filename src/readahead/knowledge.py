@@ -168,7 +168,9 @@ class KnowledgeBase:
         on_document: Callable[[Document], None] | None,
     ) -> Iterator[Source]:
         config = self.config.documents
-        for found in find_files([path], include=config.include, exclude=config.exclude):
+        for found in find_files(
+            [path], include=config.include, exclude=config.exclude, skip=self.config.kb
+        ):
             name = shown_path(found.path)
             try:
                 if found.reason:

@@ -81,6 +81,18 @@ def test_a_linked_folder_is_walked_once(
     assert [name for name in names(folder) if name.endswith("o.md")] == ["link1/o.md"]
 
 
+def test_the_folder_to_skip_is_known_by_any_name(folder: Path) -> None:
+    (folder / "link").symlink_to(folder / "sub")
+    skip = folder / "sub" / "deep" / ".."
+    assert [file.path.name for file in find_files([folder], skip=skip)] == [
+        "a.txt",
+        "b.md",
+        "junk.bin",
+    ]
+    assert len(list(find_files([folder / "sub"], skip=skip))) == 2
+    assert len(list(find_files([folder], skip=folder / "none"))) == 5
+
+
 def test_a_folder_that_cannot_be_entered_is_a_failure(folder: Path) -> None:
     long = folder / ("x" * 300)
     assert [file.reason for file in find_files([long])] == ["name too long"]

@@ -37,15 +37,19 @@ class FoundFile:
 
 
 def find_files(
-    paths: Iterable[Path | str], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    paths: Iterable[Path | str],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    skip: Path | None = None,
 ) -> Iterator[FoundFile]:
     """Yield the files that ``paths`` name, and those in the folders that they name.
 
     Folders are walked in the order of names, each once; a link to a folder is followed. In folders,
     what begins with a point is skipped, and so are pictures, sound, fonts, styles and scripts
     unless ``include`` asks for them. A pattern is matched with the name, and with the path below
-    the folder given. A folder that matches ``exclude`` is not entered. A file that ``paths`` names
-    itself is always yielded.
+    the folder given. A folder that matches ``exclude`` is not entered, nor is ``skip``, by whatever
+    name it is met. What ``paths`` names itself is always taken.
     """
     for path in map(Path, paths):
         try:
@@ -54,7 +58,7 @@ def find_files(
             yield FoundFile(path, _reason(error))
             continue
         if is_folder:
-            yield from _walk(path, include, exclude)
+            yield from _walk(path, include, exclude, skip)
         else:
             yield FoundFile(path)
 
@@ -82,7 +86,9 @@ def shown_path(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _walk(root: Path, include: Sequence[str], exclude: Sequence[str]) -> Iterator[FoundFile]:
+def _walk(
+    root: Path, include: Sequence[str], exclude: Sequence[str], skip: Path | None
+) -> Iterator[FoundFile]:
     visited: set[tuple[int, int]] = set()
     stack = [root]
     while stack:
@@ -94,6 +100,8 @@ def _walk(root: Path, include: Sequence[str], exclude: Sequence[str]) -> Iterato
                     continue
                 if not include or _matches(path, root, include):
                     yield FoundFile(path)
+                continue
+            if skip and path != root and skip.exists() and path.samefile(skip):
                 continue
             if (status.st_dev, status.st_ino) in visited:
                 if _is_loop(path):
