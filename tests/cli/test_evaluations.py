@@ -37,7 +37,24 @@ def test_answers_are_measured(cli: Cli, kb: Path, questions: Path, target: Path)
     assert outcome.json["num_questions"] == len(outcome.json["scores"]) == 2
     lines = cli("eval", "answers", *options).out.splitlines()
     assert lines[1].startswith("f1 ")
-    assert lines[-1] == "2 questions, 0 of them without an answer"
+    assert lines[-1] == "2 questions, 0 of them without an answer, 0 failed"
+
+
+def test_a_question_that_is_too_long_fails_alone(
+    cli: Cli, kb: Path, questions: Path, target: Path
+) -> None:
+    lines = [{"question": "moon " * 2000, "answers": ["tide"]}, QUESTIONS[0]]
+    questions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    outcome = cli("eval", "answers", "--questions", questions, "--target", target, "--json")
+    assert outcome.status == 1
+    assert (len(outcome.json["scores"]), len(outcome.json["failed"])) == (1, 1)
+    assert "  failed: moon moon" in outcome.err
+
+
+def test_a_target_that_is_missing_fails_at_once(cli: Cli, kb: Path, questions: Path) -> None:
+    outcome = cli("eval", "answers", "--questions", questions)
+    assert outcome.status == 2
+    assert "readahead pull" in outcome.error
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from readahead.evaluation.answers import evaluate_answers
+from readahead.errors import ContextOverflow
+from readahead.evaluation.answers import FailedQuestion, evaluate_answers
 from readahead.evaluation.datasets import Question
 from readahead.types import Answer, Citation, Timing
 
@@ -63,3 +64,18 @@ def test_no_questions() -> None:
 def test_the_report_is_json() -> None:
     values = json.loads(json.dumps(evaluate_answers(QUESTIONS, ANSWERS.__getitem__).to_json()))
     assert values["scores"][1]["answer"] == "Ann"
+
+
+def test_a_question_that_cannot_be_asked_fails_alone() -> None:
+    def ask(question: str) -> Answer:
+        if question == "Who?":
+            raise ContextOverflow("Too long.", remedy="Shorten it.")
+        return ANSWERS[question]
+
+    report = evaluate_answers(QUESTIONS[:3], ask)
+    assert report.failed == (FailedQuestion("Who?", "Too long. Shorten it."),)
+    assert [score.question for score in report.scores] == ["When?", "Why?"]
+    assert report.num_questions == 3
+    assert report.contains == pytest.approx(2 / 3)
+    assert report.abstained == pytest.approx(1 / 3)
+    assert report.cited == 1.0

@@ -13,13 +13,20 @@ import typer
 
 from readahead.cli.filters import document_names
 from readahead.cli.options import Json, Kb, LexicalOnly, note_words_only, settings
-from readahead.cli.output import counting, note, one_line, passage_json, say, say_json
+from readahead.cli.output import (
+    DONE_WITH_FAILURES,
+    counting,
+    note,
+    one_line,
+    passage_json,
+    say,
+    say_json,
+)
 from readahead.errors import InputError, NotFound
 from readahead.knowledge import STDIN, KnowledgeBase
 from readahead.retrieval.index import AddReport
 from readahead.types import Document, Passage
 
-DONE_WITH_FAILURES = 1
 _PASSAGE_ID = re.compile(r"\d+\.\d+\.\d+")
 
 

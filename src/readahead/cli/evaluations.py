@@ -17,7 +17,7 @@ from readahead.cli.options import (
     TopK,
     settings,
 )
-from readahead.cli.output import counting, say, say_json
+from readahead.cli.output import DONE_WITH_FAILURES, counting, note, one_line, say, say_json
 from readahead.knowledge import KnowledgeBase
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ Questions = Annotated[
     typer.Option(metavar="FILE", help="JSON Lines of question, answers and passage, or SQuAD."),
 ]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
+SHOWN_CELLS = 80
 ANSWER_FIGURES = ("exact_match", "f1", "contains", "abstained", "cited", "ttft_p50_s", "e2e_p50_s")
 
 
@@ -94,10 +95,17 @@ def evaluate_answers(
     ):
         from readahead.engine import Engine  # takes seconds: after what may be wrong
 
-        report = evaluate(asked, Engine(knowledge).ask, progress=count)
+        report = evaluate(asked, Engine(knowledge).load().ask, progress=count)
     if as_json:
         say_json(report.to_json())
-        return
-    for name in ANSWER_FIGURES:
-        say(f"{name:<12} {getattr(report, name):.3f}")
-    say(f"{report.num_questions} questions, {report.num_unanswerable} of them without an answer")
+    else:
+        for name in ANSWER_FIGURES:
+            say(f"{name:<12} {getattr(report, name):.3f}")
+        say(
+            f"{report.num_questions} questions, {report.num_unanswerable} of them without an "
+            f"answer, {len(report.failed)} failed"
+        )
+    for failure in report.failed:
+        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
+    if report.failed:
+        raise typer.Exit(DONE_WITH_FAILURES)

@@ -26,6 +26,7 @@ from rich.progress import (
 
 from readahead.types import Answer, Citation, Passage
 
+DONE_WITH_FAILURES = 1  # the exit status of a command that did only a part
 # Control characters but tab and line feed, the marks that turn the direction of text around, and
 # invisible tags: what a document or a model wrote must not drive the terminal.
 _UNPRINTABLE = re.compile(
