@@ -15,13 +15,21 @@ from readahead.evidence.terms import read_terms
 from readahead.text import is_cjk, sentences
 from readahead.types import Citation, Passage
 
-# What ends a text while it is written and may still become the end of a sentence or a marker.
-_UNDECIDED = re.compile(
-    r"(?:[.!?。！？；…\n][\"'”’」』）)\]】》]*)?\s*(?:[\[【][^\[\]【】]{0,24})?$"
-)
-_TRAILING_MARKERS = re.compile(r"\s*(?:[\[【][^\[\]【】]{1,24}[\]】]\s*)+")
+_ENDS = ".!?…。！？；\n"
 _WIDE_ENDS = "。！？；…"
-_OPEN_BRACKET = re.compile(r"\s*(?:[\[【][^\[\]【】]{0,24})?$")
+_CLOSERS = "\"'”’」』）)]】》"
+_OPENERS = r"\[【(（"
+_BRACKETS = rf"{_OPENERS}\]】)）"
+# What may still become the end of a sentence, once its next word or line is known.
+_UNDECIDED = re.compile(
+    rf"(?:[.!?…。！？；]+[{re.escape(_CLOSERS)}]*(?:\s+\w{{0,12}})?"
+    r"|\n\s*(?:[-*+•|]|\d+[.)]?)?)?\s*$"
+)
+_UNCLOSED = re.compile(rf"[{_OPENERS}][^{_BRACKETS}]*$")
+_BRACKETED = re.compile(rf"[^\S\n]*[{_OPENERS}][^{_BRACKETS}]*[\]】)）]")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+# The next word is complete, or is not a word: what it says of the end before it will not change.
+_FOLLOWED = re.compile(rf"\s*(?:\w{{13}}|\w+[^\w]|[^\w\s{_BRACKETS}])")
 
 
 @dataclass(slots=True)
@@ -77,38 +85,44 @@ class Citing:
         self._evidence = Evidence(passages)
         self._sentence = _Sentence()
 
-    def push(self, text: str) -> Iterator[str | Citation]:
-        """Yield what became certain with ``text``; a citation comes before its first marker."""
-        self._sentence.text += text
-        while (end := self._finished_end()) is not None:
+    def push(self, piece: str) -> Iterator[str | Citation]:
+        """Yield what became certain with ``piece``; a citation comes before its first marker."""
+        self._sentence.text += piece
+        while (end := self._end()) is not None and _is_decided(self._sentence.text, end):
             rest = self._sentence.text[end:]
             self._sentence.text = self._sentence.text[:end]
             yield from self._finish_sentence()
             self._sentence = _Sentence(rest)
-        clean = Markers.read(self._sentence.text).text
-        undecided = _UNDECIDED.search(clean)
-        certain = undecided.start() if undecided else len(clean)
-        if certain > self._sentence.released:
-            yield clean[self._sentence.released : certain]
-            self._sentence.released = certain
+        text = self._sentence.text
+        settled = _settled(text, len(text) if end is None else end)
+        certain = Markers.read(text[:settled].rstrip()).text.rstrip()
+        if len(certain) > self._sentence.released:
+            yield certain[self._sentence.released :]
+            self._sentence.released = len(certain)
 
     def finish(self) -> Iterator[str | Citation]:
         """Yield the rest of the answer."""
+        while (end := self._end()) is not None:
+            rest = self._sentence.text[end:]
+            self._sentence.text = self._sentence.text[:end]
+            yield from self._finish_sentence()
+            self._sentence = _Sentence(rest)
         yield from self._finish_sentence()
         self._sentence = _Sentence()
 
-    def _finished_end(self) -> int | None:
-        """Return where the current sentence ended, once what follows has begun."""
+    def _end(self) -> int | None:
+        """Return where the first sentence ends as far as is known, None if it goes on."""
         text = self._sentence.text
+        if not any(char in text for char in _ENDS):
+            return None
         spans = sentences(text)
         if not spans:
             return None
         end = spans[0][1]
-        # A marker written behind the full stop belongs to the sentence in front of it.
-        if markers := _TRAILING_MARKERS.match(text, end):
-            end = markers.end()
-        follows = text[end:]
-        return None if _OPEN_BRACKET.match(follows) else end
+        # Markers written behind the full stop belong to the sentence in front of them.
+        while (group := _BRACKETED.match(text, end)) and not Markers.read(group[0]).text.strip():
+            end = group.end()
+        return end if text[end:].strip() else None
 
     def _finish_sentence(self) -> Iterator[str | Citation]:
         markers = Markers.read(self._sentence.text)
@@ -175,3 +189,27 @@ class Citing:
             end=support.end,
             text=passage.text[support.start - passage.start : support.end - passage.start],
         )
+
+
+def _is_decided(text: str, end: int) -> bool:
+    """Return whether a sentence of ``text`` ends at ``end``, whatever comes."""
+    follows = text[end:].lstrip()
+    if _UNCLOSED.match(follows):
+        return False
+    if text[:end].rstrip(_CLOSERS)[-1:] in _WIDE_ENDS or is_cjk(follows[0]):
+        return True
+    return _FOLLOWED.match(follows) is not None
+
+
+def _settled(text: str, end: int) -> int:
+    """Return how much of an unfinished sentence, at most ``end``, means the same whatever comes."""
+    # A run of backticks at the end may grow, and then it closes nothing.
+    closed = text.rstrip("`")
+    spans = [match.span() for match in _CODE.finditer(closed)]
+    for start, stop in spans:
+        closed = f"{closed[:start]}{'x' * (stop - start)}{closed[stop:]}"
+    backtick = closed.find("`")
+    limits = [end, len(closed) if backtick < 0 else backtick]
+    limits += [match.start() for r in (_UNDECIDED, _UNCLOSED) if (match := r.search(closed))]
+    settled = min(limits)
+    return next((start for start, stop in spans if start < settled < stop), settled)
