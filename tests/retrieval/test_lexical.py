@@ -1,4 +1,6 @@
 import string
+import sys
+import unicodedata
 from pathlib import Path
 
 import apsw
@@ -100,6 +102,29 @@ def test_any_part_of_a_text_is_found(text: str, data: st.DataObject) -> None:
     parts = [part for part in text.replace("。", " ").split() if part]
     if parts:
         assert search(connection, data.draw(st.sampled_from(parts))) == [1]
+
+
+def test_a_word_is_found_by_itself_whatever_its_letters_fold_to() -> None:
+    letters = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isalpha()]
+    changing = [char for char in letters if char != unicodedata.normalize("NFKD", char.casefold())]
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    for char in changing:
+        lexical.insert(connection, ord(char), "", f"x{char}x")
+    missed = [
+        char
+        for char in changing
+        if ord(char) not in dict(lexical.search(connection, f"x{char}x", 1000, None))
+    ]
+    assert missed == []
+
+
+def test_case_is_folded_in_full() -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, "Weiß", "Die Straße ist lang.")
+    for query in ("Straße", "STRASSE", "strasse", "weiß"):
+        assert search(connection, query) == [1]
 
 
 def test_terms_are_distinct_and_without_stop_words() -> None:

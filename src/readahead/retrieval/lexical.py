@@ -4,6 +4,9 @@ FTS5 splits at spaces and punctuation, which Chinese, Japanese and Korean text d
 words. Runs of their characters are therefore indexed as overlapping pairs, with the last character
 once more by itself: 劳动合同 becomes 劳动 动合 合同 同. Any two neighbouring characters are then a
 term, and any single one begins a term.
+
+FTS5 also folds case letter by letter, which leaves ß and hundreds of others as they are. Text and
+query are therefore folded here: Straße, STRASSE and strasse are one term.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ STOP_WORDS = frozenset(
 
 
 def segmented(text: str) -> str:
-    """Return ``text`` with its CJK runs cut into the terms that are indexed."""
-    text = unicodedata.normalize("NFKC", storable(text))
+    """Return ``text``, folded, with its CJK runs cut into the terms that are indexed."""
+    text = _folded(storable(text))
     if text.isascii():
         return text
     return "".join(
@@ -52,7 +55,7 @@ def segmented(text: str) -> str:
 
 def terms(query: str) -> list[str]:
     """Return the distinct terms of a query in their order, without stop words if others remain."""
-    text = unicodedata.normalize("NFKC", query[:MAX_QUERY_CHARS]).casefold()
+    text = _folded(query[:MAX_QUERY_CHARS])
     found: dict[str, None] = {}
     for word in _WORD_RE.findall(text):
         for run, is_run in _runs(word):
@@ -102,6 +105,10 @@ def search(
         parameters += within[1]
     rows = connection.execute(f"{sql} ORDER BY rank, rowid LIMIT ?", (*parameters, n))
     return [(passage, -rank) for passage, rank in rows]
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _quoted(term: str) -> str:
