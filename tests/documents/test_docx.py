@@ -1,7 +1,8 @@
 import pytest
 from docx.document import Document as WordDocument
+from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import parse_xml
-from docx.oxml.ns import nsdecls
+from docx.oxml.ns import nsdecls, qn
 
 from readahead.documents.docx import read_docx
 from readahead.documents.parse import parse
@@ -74,6 +75,41 @@ def test_inserted_text_is_read_and_deleted_or_hidden_text_is_not(word: WordDocum
     document = read(word)
     assert summary(document) == [("paragraph", "kept inserted")]
     assert document.removed == {"hidden": 1}
+
+
+def test_text_that_a_style_hides_is_not_read(word: WordDocument) -> None:
+    for kind in (WD_STYLE_TYPE.CHARACTER, WD_STYLE_TYPE.PARAGRAPH):
+        base, derived, shown = (
+            word.styles.add_style(f"{name} {kind}", kind) for name in ("Base", "Derived", "Shown")
+        )
+        derived.base_style = shown.base_style = base
+        base.font.hidden, shown.font.hidden = True, False
+        base.element.append(parse_xml(f'<w:basedOn {nsdecls("w")} w:val="{derived.style_id}"/>'))
+        for style in (base, derived, shown):
+            paragraph = word.add_paragraph("a")
+            if kind == WD_STYLE_TYPE.PARAGRAPH:
+                paragraph.style = style
+                paragraph.add_run("own").font.hidden = False
+            else:
+                paragraph.add_run("b", style)
+    document = read(word)
+    assert [text for _, text in summary(document)] == ["a", "a", "ab", "own", "own", "aown"]
+    assert document.removed == {"hidden": 4}
+
+
+def test_two_styles_that_hide_cancel_each_other_out(word: WordDocument) -> None:
+    outer = word.styles.add_style("Outer", WD_STYLE_TYPE.PARAGRAPH)
+    inner = word.styles.add_style("Inner", WD_STYLE_TYPE.CHARACTER)
+    outer.font.hidden = inner.font.hidden = True
+    word.add_paragraph("hidden", outer).add_run("shown", inner)
+    assert summary(read(word)) == [("paragraph", "shown")]
+
+
+def test_hiding_may_be_switched_off(word: WordDocument) -> None:
+    run = word.add_paragraph().add_run("shown")
+    run.font.hidden = True
+    run.element.rPr.find(qn("w:vanish")).set(qn("w:val"), "off")
+    assert summary(read(word)) == [("paragraph", "shown")]
 
 
 def test_a_text_box_is_read_once(word: WordDocument) -> None:

@@ -11,7 +11,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from readahead.documents.blocks import TextBuilder
-from readahead.documents.wordxml import Element, Styles, W, find, shown_text
+from readahead.documents.wordxml import Element, Styles, W, find
 from readahead.errors import DocumentError, missing_extra
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Body:
         self._lines.clear()
 
     def _take_paragraph(self, paragraph: Element) -> None:
-        text = shown_text(paragraph, self.builder.removed)
+        text = self._styles.shown_text(paragraph, self.builder.removed)
         if not text:
             return
         level = self._styles.heading_level(paragraph)
@@ -117,7 +117,7 @@ class _Body:
                 if continues and len(line) < len(above):
                     line.append(above[len(line)])
                 else:
-                    line.append(shown_text(cell, self.builder.removed))
+                    line.append(self._styles.shown_text(cell, self.builder.removed))
                 spans = find(cell, "w:tcPr/w:gridSpan/@w:val")
                 line += [""] * (min(int(spans[0]), 100) - 1 if spans else 0)
             grid.append(line)

@@ -20,17 +20,16 @@ _NAMESPACES = {
     "w": W.strip("{}"),
     "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
 }
-_VANISH = "w:rPr/w:vanish[not(@w:val='0' or @w:val='false')]"
-_HIDDEN_RUNS = f".//w:r[{_VANISH}]"
 # Word writes a text box twice, the second time as a fallback for old programs.
 _PIECES = (
-    f".//w:r[not({_VANISH}) and not(ancestor::mc:Fallback)]"
+    ".//w:r[not(ancestor::mc:Fallback)]"
     "/*[self::w:t or self::w:tab or self::w:br or self::w:cr or self::w:noBreakHyphen]"
     " | .//w:p"
 )
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _UNNUMBERED = frozenset({"bullet", "none"})
+_OFF = frozenset({"0", "false", "off"})
 
 
 @cache
@@ -47,15 +46,6 @@ def find(element: Element, expression: str) -> list[Any]:
     return found
 
 
-def shown_text(element: Element, removed: Counter[str]) -> str:
-    """Return the text of a paragraph or cell; hidden runs are counted as removed."""
-    removed["hidden"] += len(find(element, _HIDDEN_RUNS))
-    pieces = []
-    for piece in find(element, _PIECES):
-        pieces.append(_CHARACTERS.get(piece.tag.removeprefix(W), piece.text or ""))
-    return "".join(pieces).strip()
-
-
 class Styles:
     """What the styles and lists of a document say about its paragraphs."""
 
@@ -65,6 +55,17 @@ class Styles:
         }
         self._formats = _number_formats(document)
         self._numbers: Counter[tuple[str, int]] = Counter()  # (list, depth) → last number
+        self._hiding: dict[str, bool] = {}  # by style; filled as they are met
+
+    def shown_text(self, element: Element, removed: Counter[str]) -> str:
+        """Return the text of a paragraph or cell; hidden runs are counted as removed."""
+        hidden = {run for run in find(element, ".//w:r") if self._is_hidden(run)}
+        removed["hidden"] += len(hidden)
+        pieces = []
+        for piece in find(element, _PIECES):
+            if piece.getparent() not in hidden:
+                pieces.append(_CHARACTERS.get(piece.tag.removeprefix(W), piece.text or ""))
+        return "".join(pieces).strip()
 
     def name(self, paragraph: Element) -> str:
         """Return the name of the paragraph's style, in lower case."""
@@ -98,14 +99,37 @@ class Styles:
             del self._numbers[deeper]
         return f"{indent}{self._numbers[number_id, depth]}. "
 
+    def _is_hidden(self, run: Element) -> bool:
+        if (own := _vanish(run)) is not None:
+            return own
+        # As the format has it: where both styles hide, they cancel each other out.
+        by_character = self._hides(_value(run, "w:rPr/w:rStyle"))
+        return by_character != self._hides(_value(run, "ancestor::w:p[1]/w:pPr/w:pStyle"))
+
+    def _hides(self, style_id: str) -> bool:
+        """Return whether a style hides text: the nearest in its chain that says so decides."""
+        if style_id not in self._hiding:
+            said = (_vanish(style) for style in self._based(style_id))
+            self._hiding[style_id] = next((each for each in said if each is not None), False)
+        return self._hiding[style_id]
+
     def _chain(self, paragraph: Element) -> list[Element]:
         """Return the paragraph's style, the one it is based on, and so on."""
+        return self._based(_value(paragraph, "w:pPr/w:pStyle"))
+
+    def _based(self, style_id: str) -> list[Element]:
         chain: list[Element] = []
-        style = self._by_id.get(_value(paragraph, "w:pPr/w:pStyle"))
+        style = self._by_id.get(style_id)
         while style is not None and style not in chain:
             chain.append(style)
             style = self._by_id.get(_value(style, "w:basedOn"))
         return chain
+
+
+def _vanish(holder: Element) -> bool | None:
+    """Return whether a run or style says that text is hidden, None if it says nothing."""
+    found = find(holder, "w:rPr/w:vanish")
+    return found[0].get(f"{W}val", "on").lower() not in _OFF if found else None
 
 
 def _value(element: Element, path: str) -> str:
