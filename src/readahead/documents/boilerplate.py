@@ -30,7 +30,12 @@ _NAVIGATION_CLASSES = frozenset(
 _SIGN_CLASSES = frozenset("headerlink viewcode-link linenos lineno".split())
 # docutils writes footnotes and topics as <aside>: these belong to the text.
 _TEXT_ASIDES = frozenset("footnote footnote-list citation topic admonition".split())
-_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_HIDDEN_STYLE = re.compile(
+    r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)"
+    r"|(?:font-size|opacity)\s*:\s*(?:0++(?:\.0*+)?|\.0++)(?![.\d]))",
+    re.IGNORECASE,
+)
 _SECTIONS = frozenset({"main", "article", "section"})
 
 
@@ -69,7 +74,8 @@ def _marked(attributes: Mapping[str, str | None], classes: frozenset[str]) -> st
     if classes & _NAVIGATION_CLASSES or attributes.get("role") in _NAVIGATION_ROLES:
         return "navigation"
     is_hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
-    if is_hidden or _HIDDEN_STYLE.search(attributes.get("style") or ""):
+    style = _CSS_COMMENT.sub(" ", attributes.get("style") or "")
+    if is_hidden or _HIDDEN_STYLE.search(style):
         return "hidden"
     return None
 
