@@ -104,9 +104,10 @@ def test_stdin_that_is_not_text_is_refused(cli: Cli, kb: Path, target: Path) -> 
         outcome = cli(command, "-", stdin=b"moon \xff\x00")
         assert outcome.status == 2
         assert "not UTF-8: byte 5" in outcome.error
-    chatted = cli("chat", "--target", target, stdin=b"\xff\n")
-    assert chatted.status == 2
-    assert "not UTF-8" in chatted.err
+    chatted = cli("chat", "--target", target, stdin=b"moon\n\xff\nmoon\n")
+    assert chatted.status == 0
+    assert "error: Standard input is not UTF-8: byte 0" in chatted.err
+    assert chatted.err.count("first token") == 2
 
 
 def test_ask_prints_the_contract(cli: Cli, kb: Path, target: Path) -> None:

@@ -190,7 +190,12 @@ def _questions() -> Iterator[str]:
     """Yield the lines of stdin that are not blank; a terminal's can be edited and recalled."""
     with suppress(EOFError):
         while True:
-            if question := _read_line().strip():
+            try:
+                question = _read_line().strip()
+            except InputError as error:
+                note(f"error: {one_line(str(error))}")
+                continue
+            if question:
                 yield question
 
 
@@ -199,6 +204,7 @@ def _read_line() -> str:
 
     Raises:
         EOFError: There is none.
+        InputError: It is not UTF-8.
     """
     if sys.stdin.isatty():
         with suppress(ImportError):
