@@ -52,6 +52,7 @@ def test_flags(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"evidence.threshold": "high"}, "evidence.threshold", "high"),
         ({"retrieval.depth": 3}, "retrieval.depth", "3"),
         ({"nonsense": 1}, "nonsense", "1"),
+        ({"kb": ""}, "kb", "''"),
     ],
 )
 def test_a_bad_setting_is_named(flags: dict[str, object], where: str, value: str) -> None:

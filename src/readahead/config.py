@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -112,6 +112,13 @@ class Config(BaseSettings):
     generation: GenerationConfig = GenerationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     traces: TracesConfig = TracesConfig()
+
+    @field_validator("kb", mode="before")
+    @classmethod
+    def _kb_is_named(cls, value: object) -> object:
+        if value == "":  # as a path, the current folder
+            raise ValueError("Name a folder")
+        return value
 
     @classmethod
     def settings_customise_sources(

@@ -142,6 +142,13 @@ def test_a_knowledge_base_that_is_a_file_is_refused(
     assert cli("add", "a.md", "--kb", "kb/below").status == 3
 
 
+def test_a_knowledge_base_without_a_name_is_refused(cli: Cli, place: Path) -> None:
+    for outcome in (cli("add", "a.md", "--kb", ""), cli("--kb", "", "ls")):
+        assert outcome.status == 2
+        assert "'kb' is not usable" in outcome.error
+    assert list(place.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", [("ls",), ("search", "moon"), ("trace",), ("rm", "1")])
 def test_a_damaged_knowledge_base_is_a_fault(cli: Cli, kb: Path, command: tuple[str, ...]) -> None:
     (kb / "knowledge.db").write_bytes(b"not a database" * 1000)

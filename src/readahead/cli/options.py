@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -14,7 +13,7 @@ from readahead.errors import InputError
 from readahead.knowledge import STDIN, KnowledgeBase
 
 Kb = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--kb",
         metavar="DIR",
@@ -38,7 +37,7 @@ TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many pass
 
 
 def settings(
-    context: typer.Context, kb: Path | None, *, lexical_only: bool = False, **flags: object
+    context: typer.Context, kb: str | None, *, lexical_only: bool = False, **flags: object
 ) -> Config:
     """Return the settings; a flag that was not given is None. ``__`` stands for the dot.
 
@@ -47,7 +46,7 @@ def settings(
         InputError: The knowledge base is not a folder.
     """
     given = {name.replace("__", "."): value for name, value in flags.items()}
-    given["kb"] = kb or context.obj  # behind the command, else in front of it
+    given["kb"] = context.obj if kb is None else kb  # behind the command, else in front of it
     if lexical_only:
         given["retrieval.mode"] = "lexical"
     config = load_config(given)
