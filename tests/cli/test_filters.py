@@ -41,12 +41,20 @@ def test_documents_are_meant_by_name_file_folder_or_id(
     assert document_names(store, [given]) == names
 
 
+def test_the_current_folder_means_what_was_added_from_it(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "kb")
+    for name in ("a.md", "docs/a.md", "../b.md", "/c.md", "-"):
+        add(store, source(name, document(name, f"Text of {name}.")))
+    assert document_names(store, ["."]) == document_names(store, ["./"]) == ["a.md", "docs/a.md"]
+    assert document_names(store, [".."]) == ["../b.md"]
+
+
 def test_each_document_is_named_once(store: Store) -> None:
     names = document_names(store, ["rows.jsonl#2", "rows.jsonl", "docs", "1", "3", "docs.md"])
     assert sorted(names) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("given", ["", ".", "/", "doc", "a.md", "99", "rows", "\udcff"])
+@pytest.mark.parametrize("given", ["", "..", "/", "doc", "a.md", "99", "rows", "\udcff"])
 def test_what_means_no_document_is_an_error(store: Store, given: str) -> None:
     with pytest.raises(NotFound, match="There is no document"):
         document_names(store, ["3", given])

@@ -11,6 +11,7 @@ import typer
 
 from readahead.documents.files import shown_path
 from readahead.errors import InputError, NotFound
+from readahead.knowledge import STDIN
 from readahead.retrieval.base import Filter
 from readahead.retrieval.records import DocumentInfo
 from readahead.retrieval.store import Store
@@ -55,7 +56,7 @@ def document_names(store: Store, given: Iterable[str]) -> list[str]:
     infos = store.documents()
     names: dict[str, None] = {}
     for text in given:
-        path = shown_path(Path(text))  # ./notes//a.md was added as notes/a.md
+        path = shown_path(Path(text)) if text else ""  # ./notes//a.md was added as notes/a.md
         found = _called(infos, text) or _called(infos, path) or _below(infos, path)
         if not found:
             raise NotFound(f"There is no document {text!r}.", remedy="List them: readahead ls")
@@ -70,6 +71,12 @@ def _called(infos: Sequence[DocumentInfo], text: str) -> list[str]:
 
 
 def _below(infos: Sequence[DocumentInfo], folder: str) -> list[str]:
+    if folder == ".":
+        return [
+            info.name
+            for info in infos
+            if not info.source.startswith(("/", "../")) and info.source != STDIN
+        ]
     return [info.name for info in infos if info.source.startswith(f"{folder.rstrip('/')}/")]
 
 
