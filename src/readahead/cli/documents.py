@@ -27,6 +27,7 @@ from readahead.knowledge import STDIN, KnowledgeBase
 from readahead.retrieval.index import AddReport
 from readahead.types import Document, Passage
 
+_LS_ROW = "{:>6}  {:>8}  {:>10}  {:>7}  {}"
 _PASSAGE_ID = re.compile(r"\d+\.\d+\.\d+")
 
 
@@ -135,11 +136,11 @@ def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
         return
     if not documents:
         note("The knowledge base is empty. Fill it: readahead add PATH…")
+    else:
+        say(_LS_ROW.format("id", "passages", "characters", "version", "name"))
     for document in documents:
-        say(
-            f"{document.id:>6}  {document.num_passages:>6} passages  {document.num_chars:>9} "
-            f"characters  version {document.version:>3}  {one_line(document.name)}"
-        )
+        info = (document.id, document.num_passages, document.num_chars, document.version)
+        say(_LS_ROW.format(*info, one_line(document.name)))
 
 
 def show(
