@@ -108,7 +108,7 @@ def test_two_styles_that_hide_cancel_each_other_out(word: WordDocument) -> None:
 def test_hiding_may_be_switched_off(word: WordDocument) -> None:
     run = word.add_paragraph().add_run("shown")
     run.font.hidden = True
-    run.element.rPr.find(qn("w:vanish")).set(qn("w:val"), "off")
+    run.element.get_or_add_rPr()[0].set(qn("w:val"), "off")
     assert summary(read(word)) == [("paragraph", "shown")]
 
 

@@ -80,12 +80,12 @@ def test_a_file_that_found_too_little_memory_is_tried_again_in_a_fresh_child() -
     with Counting(DocumentsConfig(memory_bytes=160 * MIB)) as reader:
         reader.read_bytes(b"first", "x.txt")
         with pytest.raises(DocumentError, match="needed more than"):
-            reader.read_bytes(b"word " * (8 * MIB), "x.txt")
+            reader.read_bytes(b"word " * (16 * MIB), "x.txt")
         assert reader.num_asked == 3
 
 
 def test_a_parser_that_needs_too_much_memory_is_stopped_and_replaced() -> None:
-    large = b"word " * (8 * MIB)
+    large = b"word " * (16 * MIB)
     with Reader(DocumentsConfig(memory_bytes=160 * MIB)) as reader:
         for _ in range(2):
             with pytest.raises(DocumentError, match=r"needed more than 0\.2 GiB"):
