@@ -49,6 +49,7 @@ def test_lone_surrogates_are_replaced_everywhere() -> None:
         ('{"text": "a", "title": 1}', 'line 2: "title" is not a string'),
         ('{"text": "a", "metadata": []}', 'line 2: "metadata" is not an object'),
         ('{"text": "a", "metadata": {"x": NaN}}', "line 2: NaN is not a JSON value"),
+        ('{"text": "a", "metadata": {"x": [-1e999]}}', "line 2: -1e999 is too large a number"),
         ('{"text": "a", "metadata": {"x": ' + "[" * 40 + "]" * 40 + "}}", "more than 32 deep"),
         ('{"x": ' + "[" * 10**5, "line 2: nested too deeply"),
         ('{"text": "a", "id": ' + "1" * 5000 + "}", "line 2: .*digits"),

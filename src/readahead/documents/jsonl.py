@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from math import isinf
 from typing import NoReturn
 
 from readahead.documents.blocks import TextBuilder
@@ -19,6 +20,7 @@ from readahead.errors import DocumentError
 from readahead.types import Document
 
 _MAX_METADATA_DEPTH = 32
+_SHOWN_CHARS = 30
 
 
 def read_jsonl(data: bytes, name: str) -> list[Document]:
@@ -48,7 +50,7 @@ def _reason(error: ValueError | RecursionError) -> str:
 
 
 def _read_line(line: str, name: str) -> Document:
-    record = json.loads(line, parse_constant=_refuse_constant)
+    record = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     text, title = record.get("text"), record.get("title")
@@ -76,6 +78,13 @@ def _read_line(line: str, name: str) -> Document:
 
 def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if isinf(value):
+        raise ValueError(f"{number[:_SHOWN_CHARS]} is too large a number")
+    return value
 
 
 def _clean_value(value: object, removed: Counter[str], depth: int = 1) -> object:
