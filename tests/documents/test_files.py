@@ -114,6 +114,10 @@ def test_load_file_names_what_is_wrong(folder: Path) -> None:
     assert load_file(folder / "a.txt", 1) == b"x"
 
 
+def test_a_generous_limit_needs_no_memory(folder: Path) -> None:
+    assert load_file(folder / "a.txt", 10**15) == b"x"
+
+
 def test_a_name_that_is_not_utf8_can_be_shown() -> None:
     assert shown_path(os.fsdecode(b"caf\xe9.txt")) == "caf\\xe9.txt"
     assert shown_path(os.fsdecode(b"\xff.txt")) != shown_path(os.fsdecode(b"\xfe.txt"))

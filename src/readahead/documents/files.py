@@ -70,15 +70,16 @@ def load_file(path: Path | str, max_bytes: int) -> bytes:
         DocumentError: It cannot be opened, is not a regular file, or is larger than ``max_bytes``.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a named pipe would wait for a writer
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for a writer
             raise DocumentError("not a regular file")
+        if status.st_size > max_bytes:
+            raise DocumentError(f"larger than {max_bytes / 2**20:,.0f} MiB")
         with open(path, "rb") as file:
-            data = file.read(max_bytes + 1)
+            # Not max_bytes: room for as much is made at once. What is appended now is left out.
+            return file.read(status.st_size)
     except (OSError, ValueError) as error:
         raise DocumentError(_reason(error)) from None
-    if len(data) > max_bytes:
-        raise DocumentError(f"larger than {max_bytes / 2**20:,.0f} MiB")
-    return data
 
 
 def shown_path(path: Path | str) -> str:
