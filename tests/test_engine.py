@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from readahead.config import load_config
 from readahead.engine import NOTHING_FOUND, Engine
-from readahead.errors import ContextOverflow, InputError, NotFound
+from readahead.errors import ContextOverflow, InputError, NotFound, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
@@ -148,6 +148,24 @@ def test_passages_that_do_not_fit_are_reported(tmp_path: Path) -> None:
     answer = open_engine(tmp_path, small).ask(QUESTION)
     assert answer.notes == ("2 of the passages found did not fit into the context.",)
     assert len(without.token_ids) < answer.usage.prompt_tokens <= context - 40
+
+
+def test_when_no_passage_fits_nothing_is_answered_out_of_nothing(tmp_path: Path) -> None:
+    without = build_prompt(Tokenizer(make_tokenizer()), QUESTION, [], max_tokens=2000)
+    context = len(without.token_ids) + 40 + 10
+    small = TransformersModel(make_llama(max_position_embeddings=context), make_tokenizer())
+    with pytest.raises(ContextOverflow, match="None of the 3 passages"):
+        open_engine(tmp_path, small).ask(QUESTION)
+
+
+def test_an_answer_survives_the_loss_of_its_trace(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(engine.knowledge.store, "add_trace", full)
+    assert engine.ask(QUESTION).text
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

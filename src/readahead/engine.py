@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Self
 
 from readahead.citing import Citing, Tally
 from readahead.config import Config, load_config
-from readahead.errors import InputError
+from readahead.errors import ContextOverflow, InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
@@ -136,7 +137,9 @@ class Engine:
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")
-            self.knowledge.keep_trace(trace)
+            # An answer is worth more than its trace: a full disk or a busy writer loses the latter.
+            with suppress(StoreError):
+                self.knowledge.keep_trace(trace)
 
 
 class _PlainRun:
@@ -166,6 +169,13 @@ class _PlainRun:
             yield self._answer(Tally(num_refusals=1))
             return
         prompt = self._prompt(hits)
+        if not prompt.passages:
+            raise ContextOverflow(
+                f"None of the {len(hits)} passages found fits into the context of "
+                f"{self._target.max_context_tokens} tokens beside the question and an answer of "
+                f"{self._config.generation.max_new_tokens}.",
+                remedy="Ask a shorter question, or lower generation.max_new_tokens.",
+            )
         citing = Citing(
             prompt.passages,
             self._question,

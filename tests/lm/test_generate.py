@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from readahead.errors import ContextOverflow, InputError
 from readahead.lm.generate import generate, score, stream
@@ -192,6 +192,21 @@ def test_the_context_is_a_limit() -> None:
         list(stream(model, list(b"x" * 32), SamplingParams()))
     with pytest.raises(ContextOverflow):
         score(model, [list(b"x" * 30)], [[1, 2, 3]])
+
+
+def test_a_row_that_ends_at_the_context_does_not_disturb_the_others() -> None:
+    config = GPT2Config(vocab_size=259, n_positions=64, n_embd=16, n_layer=1, n_head=2)
+    model = TransformersModel(GPT2LMHeadModel(config), make_tokenizer())
+    params = SamplingParams(max_new_tokens=30, ignore_eos=True)
+    long, short = generate(model, [[5] * 60, [5]], params)
+    assert len(long.token_ids) == 4
+    assert short.token_ids == generate(model, [[5]], params)[0].token_ids
+
+
+def test_a_cancelled_prefill_counts_what_was_read(model: TransformersModel) -> None:
+    trace = Trace("test")
+    list(stream(model, PROMPTS[0], SamplingParams(), cancelled=lambda: True, trace=trace))
+    assert trace.counters["computed_tokens"] == 0
 
 
 def test_an_empty_prompt_is_an_error(model: TransformersModel) -> None:

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from safetensors.torch import save_file
+from transformers import BloomConfig, BloomForCausalLM, LlamaForCausalLM
 
 from readahead.errors import BackendError, ConfigError
 from readahead.lm.model import TransformersModel, pick_device, pick_dtype
@@ -73,10 +74,30 @@ def test_truncated_weights_are_one_clear_line(folder: Path) -> None:
         TransformersModel.load(folder)
 
 
+def test_weights_that_lack_tensors_are_one_clear_line(folder: Path) -> None:
+    save_file({"foo": torch.zeros(1)}, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackendError, match=r"weights lack \d+ tensors"):
+        TransformersModel.load(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "generation_config.json"])
+def test_a_broken_file_of_a_folder_is_one_clear_line(folder: Path, name: str) -> None:
+    (folder / name).write_text("[]", encoding="utf-8")
+    with pytest.raises(BackendError, match="cannot be loaded") as caught:
+        TransformersModel.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_without_positions_is_refused() -> None:
+    config = BloomConfig(vocab_size=259, hidden_size=8, n_layer=1, n_head=2)
+    with pytest.raises(BackendError, match="'bloom' are not supported"):
+        TransformersModel(BloomForCausalLM(config), make_tokenizer())
+
+
 def test_devices_and_dtypes() -> None:
     assert pick_device("cpu") == torch.device("cpu")
     assert pick_device("auto").type in {"cpu", "cuda"}
-    for missing in ("cuda:99", "warp"):
+    for missing in ("cuda:99", "warp", "meta"):
         with pytest.raises(ConfigError, match=missing):
             pick_device(missing)
     assert pick_dtype("auto", torch.device("cpu")) == torch.float32

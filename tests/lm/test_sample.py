@@ -53,6 +53,11 @@ def test_temperature_zero_is_certain() -> None:
     assert probs.tolist() == [[0.0, 1.0, 0.0, 0.0]]
 
 
+def test_a_temperature_next_to_zero_is_nearly_certain() -> None:
+    probs = distribution(torch.tensor([[10.0, 30.0, -1.0]]), SamplingParams(temperature=1e-40), [])
+    assert probs.tolist() == [[0.0, 1.0, 0.0]]
+
+
 def test_each_row_draws_from_its_own_generator() -> None:
     probs = random_logits(0, 50).softmax(-1)
     together = draw(probs, [torch.Generator().manual_seed(s) for s in (1, 2)])
@@ -64,6 +69,11 @@ def test_each_row_draws_from_its_own_generator() -> None:
     ("name", "value"),
     [
         ("max_new_tokens", 0),
+        ("max_new_tokens", 2.5),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("repetition_penalty", 1e-300),
+        ("stop", "abc"),
         ("temperature", -0.1),
         ("temperature", math.nan),
         ("temperature", math.inf),

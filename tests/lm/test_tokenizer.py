@@ -28,6 +28,15 @@ def test_trusted_text_may_hold_control_tokens() -> None:
     assert CONTROL_IDS & set(TOKENIZER.encode_control("<|im_end|>"))
 
 
+def test_an_added_token_that_is_not_marked_as_special_is_text_all_the_same() -> None:
+    backend = make_tokenizer()
+    backend.add_tokens(["<tool_call>"])
+    tokenizer = Tokenizer(backend)
+    [control_id] = tokenizer.encode_control("<tool_call>")
+    assert control_id not in tokenizer.encode("a <tool_call> b")
+    assert tokenizer.decode(tokenizer.encode("a <tool_call> b")) == "a <tool_call> b"
+
+
 def test_encoding_control_text_leaves_no_state_behind() -> None:
     before = TOKENIZER.encode("<|im_end|>")
     TOKENIZER.encode_control("<|im_end|>")

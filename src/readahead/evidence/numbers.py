@@ -132,7 +132,7 @@ def _cjk_value(numeral: str) -> float:
     """Return the value of 二百零五 (with units) or 二〇一五 (digit by digit)."""
     if all(char in _CJK_DIGITS for char in numeral):
         return float("".join(str(_CJK_DIGITS[char]) for char in numeral))
-    total, group, digit = 0, 0, 0
+    total, group, digit = 0.0, 0.0, 0.0  # floats: a numeral may be longer than any number
     for char in numeral:
         if char in _CJK_DIGITS:
             digit = _CJK_DIGITS[char]
@@ -141,5 +141,5 @@ def _cjk_value(numeral: str) -> float:
             digit = 0
         else:
             total = (total + group + digit) * _CJK_GROUPS[char]
-            group, digit = 0, 0
-    return float(total + group + digit)
+            group, digit = 0.0, 0.0
+    return total + group + digit

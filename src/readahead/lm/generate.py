@@ -186,10 +186,11 @@ def _decode(
 ) -> Iterator[list[Piece | None]]:
     """Yield what each row got in each step, None for rows that have finished."""
     prompts = [row.prompt_ids for row in rows]
-    unread = _left_padded(prompts, _padding(prompts))[:, cache.length :]  # (B, T)
-    with trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=cache.length):
+    num_cached = cache.length
+    unread = _left_padded(prompts, _padding(prompts))[:, num_cached:]  # (B, T)
+    with trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=num_cached):
         logits = prefill(model, unread, cache, cancelled=cancelled)
-    trace.count("computed_tokens", unread.numel())
+    trace.count("computed_tokens", len(rows) * (cache.length - num_cached))
     while logits is not None and not cancelled():
         token_ids = _choose(logits, rows, params)  # (B,)
         logprobs = _logprobs(logits, token_ids)

@@ -26,6 +26,7 @@ class KVCache:
         from transformers import DynamicCache
 
         self.padding = tuple(padding)
+        self._max_position = getattr(config, "max_position_embeddings", None)
         self.backend: DynamicCache = DynamicCache(config=config)
 
     @property
@@ -82,7 +83,11 @@ class KVCache:
         return columns >= torch.tensor(self.padding, device=device)[:, None]
 
     def positions(self, num_new: int, device: torch.device) -> Tensor:
-        """Return the position ids (B, num_new) of the next tokens; padding gets 0."""
+        """Return the position ids (B, num_new) of the next tokens; padding gets 0.
+
+        A row that has finished at the end of the context goes on in its batch, unread.
+        """
         columns = torch.arange(self.length, self.length + num_new, device=device)
         shifted: Tensor = columns - torch.tensor(self.padding, device=device)[:, None]
-        return shifted.clamp(min=0)
+        last = None if self._max_position is None else self._max_position - 1
+        return shifted.clamp(min=0, max=last)

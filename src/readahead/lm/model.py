@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 class TransformersModel:
@@ -50,6 +50,7 @@ class TransformersModel:
         self._device = torch.device(model.device)
         self._dtype: torch.dtype = model.dtype
         self._config = model.config.get_text_config(decoder=True)
+        self.max_context_tokens = _max_context_tokens(self._config)
 
     @classmethod
     def load(
@@ -74,25 +75,33 @@ class TransformersModel:
             ConfigError: There is no such device.
             BackendError: The folder does not hold a model that transformers can load.
         """
-        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         place = pick_device(device)
         try:
             with quiet_transformers():
                 tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                model = AutoModelForCausalLM.from_pretrained(
-                    folder, dtype=pick_dtype(dtype, place), local_files_only=True
+                found: Any = AutoModelForCausalLM.from_pretrained(
+                    folder,
+                    dtype=pick_dtype(dtype, place),
+                    local_files_only=True,
+                    output_loading_info=True,
                 )
-                model.to(place)  # type: ignore[call-arg, arg-type, unused-ignore]
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+                model, loading = found
+                model.to(place)
+            if missing := sorted(loading["missing_keys"]):
+                raise ValueError(f"the weights lack {len(missing)} tensors, such as {missing[0]}")
+            loaded = cls(
+                model, tokenizer, name=name or str(folder), prefill_step_tokens=prefill_step_tokens
+            )
+            loaded.tokenizer.frame("")  # a chat template that does not work shows here
+        # What is wrong with a folder shows as any kind of exception, deep inside the libraries.
+        except Exception as error:
             raise BackendError(
                 f"The model in {str(folder)!r} cannot be loaded: {_first_line(error)}",
                 remedy="Pull it again, or free memory if that is what is missing.",
             ) from error
-        return cls(
-            model, tokenizer, name=name or str(folder), prefill_step_tokens=prefill_step_tokens
-        )
+        return loaded
 
     @property
     def device(self) -> torch.device:
@@ -103,11 +112,6 @@ class TransformersModel:
     def dtype(self) -> torch.dtype:
         """Return the precision that forward passes run in."""
         return self._dtype
-
-    @property
-    def max_context_tokens(self) -> int:
-        """Return the number of positions that the model was made for."""
-        return int(self._config.max_position_embeddings)
 
     def new_cache(self, padding: Sequence[int] = (0,)) -> KVCache:
         """Return an empty cache; ``padding[b]`` leading tokens of row b will be ignored."""
@@ -167,8 +171,8 @@ def pick_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=place).item()  # the meta device computes nothing
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(
             f"There is no device {device!r}: {_first_line(error)}",
             remedy="Use auto, cpu, or cuda on a machine with a CUDA build of torch.",
@@ -181,6 +185,21 @@ def pick_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
+
+
+def _max_context_tokens(config: PretrainedConfig) -> int:
+    """Return the number of positions that the model was made for.
+
+    Raises:
+        BackendError: The architecture has no such number, and no cache that can be cropped.
+    """
+    limit = getattr(config, "max_position_embeddings", None)
+    if not isinstance(limit, int):
+        raise BackendError(
+            f"Models of type {config.model_type!r} are not supported: they name no context length.",
+            remedy="Choose a decoder with positions, such as Llama, Qwen, Mistral or GPT-2.",
+        )
+    return limit
 
 
 def _eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

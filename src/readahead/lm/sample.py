@@ -44,14 +44,17 @@ class SamplingParams:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        _require("max_new_tokens", self.max_new_tokens, self.max_new_tokens >= 1, "at least 1")
+        usable = isinstance(self.max_new_tokens, int) and self.max_new_tokens >= 1
+        _require("max_new_tokens", self.max_new_tokens, usable, "a whole number of at least 1")
         usable = math.isfinite(self.temperature) and self.temperature >= 0
         _require("temperature", self.temperature, usable, "0 or more")
         _require("top_k", self.top_k, self.top_k >= 0, "0 or more")
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "over 0 and at most 1")
-        usable = math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0
-        _require("repetition_penalty", self.repetition_penalty, usable, "over 0")
-        _require("stop", self.stop, all(self.stop), "strings that are not empty")
+        usable = 0.01 <= self.repetition_penalty <= 100
+        _require("repetition_penalty", self.repetition_penalty, usable, "between 0.01 and 100")
+        usable = not isinstance(self.stop, str) and all(self.stop)
+        _require("stop", self.stop, usable, "a tuple of strings that are not empty")
+        _require("seed", self.seed, 0 <= self.seed < 2**63, "between 0 and 2**63 - 1")
 
 
 def _require(name: str, value: object, holds: bool, limit: str) -> None:
@@ -105,7 +108,9 @@ def distribution(logits: Tensor, params: SamplingParams, seen_ids: Sequence[Tens
     if params.temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)
-    logits = keep_top_k(logits / params.temperature, params.top_k)
+    # The largest becomes 0, so that no temperature, however low, makes it infinite.
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / params.temperature
+    logits = keep_top_k(logits, params.top_k)
     return keep_top_p(logits, params.top_p).softmax(dim=-1)
 
 

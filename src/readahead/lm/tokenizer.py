@@ -6,6 +6,8 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tokenizers import AddedToken
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -25,6 +27,12 @@ class Tokenizer:
         # threads would race on; a copy that never changes it has no such state.
         self._text = copy.deepcopy(tokenizer)
         self._text.split_special_tokens = True
+        # Some control tokens, such as Qwen's <tool_call>, are not marked as special.
+        added = [token.content for token in tokenizer.added_tokens_decoder.values()]
+        self._text.add_tokens(
+            [AddedToken(text, special=True, normalized=False) for text in added],
+            special_tokens=True,
+        )
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``; nothing in it becomes a control token."""
