@@ -1,12 +1,15 @@
-"""Ask three questions of the sample documents: English, Chinese, and one they cannot answer."""
+"""Ask three questions of the sample documents: English, Chinese, and one they cannot answer.
 
-import tempfile
+The knowledge base stays in ``.demo``, so that you can go on asking it.
+"""
+
+import os
 from pathlib import Path
 
-from readahead import Answer, Engine, load_config, pull
-from readahead.cli.output import DownloadBar, citation_lines, figures_line, say
+from readahead import Answer, Citation, Engine, load_config, pull
+from readahead.cli.output import DownloadBar, figures_line
 
-DOCUMENTS = Path(__file__).parent / "documents"
+DOCUMENTS = os.path.relpath(Path(__file__).parent / "documents")
 QUESTIONS = (
     "How many visitors came to the observatory in 2025?",
     "中文导览什么时候开始？",
@@ -15,35 +18,38 @@ QUESTIONS = (
 
 
 def main() -> None:
-    """Index the samples into a temporary knowledge base, ask, and print what came of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = load_config({"kb": Path(folder) / "kb"})
-        with DownloadBar() as bar:
-            for name in (config.models.target, config.models.embedder):
-                pull(name, progress=bar)
-        with Engine.open(config) as engine:
-            report = engine.knowledge.add([DOCUMENTS])
-            say(
-                f"{report.added} files, {report.passages} passages, "
-                f"indexed in {report.seconds:.1f} s\n"
-            )
-            for question in QUESTIONS:
-                ask(engine, question)
+    """Index the samples, ask, and print what came of it."""
+    config = load_config({"kb": ".demo"})
+    with DownloadBar() as bar:
+        for name in (config.models.target, config.models.embedder):
+            pull(name, progress=bar)
+    print("Loading the models and reading the sample documents …", flush=True)
+    with Engine.open(config) as engine:
+        report = engine.load().knowledge.add([DOCUMENTS])
+        print(f"{report.added} files added, {report.unchanged} unchanged")
+        for question in QUESTIONS:
+            ask(engine, question)
+    print("\nGo on:  .venv/bin/readahead --kb .demo ask 'Who founded the observatory?'")
 
 
 def ask(engine: Engine, question: str) -> None:
     """Print the answer while it is written, then its sources and figures."""
-    say(f"? {question}\n  ", end="")
+    print(f"\n? {question}\n  ", end="", flush=True)
     for event in engine.stream(question):
         if isinstance(event, str):
-            say(event, end="")
+            print(event, end="", flush=True)
         elif isinstance(event, Answer):
-            say()
-            for citation in event.citations:
-                say(citation_lines(citation))
+            print(*map(cited, event.citations), sep="")
             if event.abstained:
-                say("  (abstained: the passages do not hold the answer)")
-            say(f"  {figures_line(event)}\n")
+                print("  (abstained: the passages do not hold the answer)")
+            print(f"  {figures_line(event)}")
+
+
+def cited(citation: Citation) -> str:
+    """Return the line that shows a citation."""
+    page = f", page {citation.page}" if citation.page else ""
+    words = " ".join(citation.text.split())
+    return f"\n  [{citation.marker}] {citation.document}{page}: “{words}”"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def test_an_example_fits_on_a_screen(script: Path) -> None:
 @pytest.mark.real
 def test_the_demo_answers_three_questions(tmp_path: Path) -> None:
     out = run(EXAMPLES / "demo.py", tmp_path)
-    assert "6 files" in out
+    assert "6 files added" in out
     assert out.count("first token") == 3
 
 
