@@ -105,6 +105,12 @@ def test_two_styles_that_hide_cancel_each_other_out(word: WordDocument) -> None:
     assert summary(read(word)) == [("paragraph", "shown")]
 
 
+def test_the_default_style_may_hide(word: WordDocument) -> None:
+    word.styles["Normal"].font.hidden = True
+    word.add_paragraph("hidden").add_run("shown").font.hidden = False
+    assert summary(read(word)) == [("paragraph", "shown")]
+
+
 def test_hiding_may_be_switched_off(word: WordDocument) -> None:
     run = word.add_paragraph().add_run("shown")
     run.font.hidden = True

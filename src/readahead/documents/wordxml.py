@@ -29,6 +29,7 @@ _PIECES = (
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _UNNUMBERED = frozenset({"bullet", "none"})
+_DEFAULT_STYLE = "w:style[@w:type='paragraph' and @w:default]/@w:styleId"
 _OFF = frozenset({"0", "false", "off"})
 
 
@@ -53,6 +54,8 @@ class Styles:
         self._by_id = {
             style.get(f"{W}styleId"): style for style in find(document.styles.element, "w:style")
         }
+        defaults = find(document.styles.element, _DEFAULT_STYLE)
+        self._default_id = str(defaults[0]) if defaults else ""
         self._formats = _number_formats(document)
         self._numbers: Counter[tuple[str, int]] = Counter()  # (list, depth) → last number
         self._hiding: dict[str, bool] = {}  # by style; filled as they are met
@@ -104,7 +107,8 @@ class Styles:
             return own
         # As the format has it: where both styles hide, they cancel each other out.
         by_character = self._hides(_value(run, "w:rPr/w:rStyle"))
-        return by_character != self._hides(_value(run, "ancestor::w:p[1]/w:pPr/w:pStyle"))
+        paragraph_style = _value(run, "ancestor::w:p[1]/w:pPr/w:pStyle") or self._default_id
+        return by_character != self._hides(paragraph_style)
 
     def _hides(self, style_id: str) -> bool:
         """Return whether a style hides text: the nearest in its chain that says so decides."""
