@@ -103,6 +103,22 @@ def test_removed_text_is_gone_from_every_file(store: Store, embedder: HashingEmb
     assert store.check() == []
 
 
+def test_the_text_of_a_dropped_record_is_gone_from_every_file(
+    store: Store, embedder: HashingEmbedder
+) -> None:
+    kept = document("r#1", "Another text.")
+    dropped = document("r#2", "The xylophonist zigzagged.")
+    add(store, source("r", kept, dropped), embedder=embedder)
+    found(store, "xylophonist", embedder)
+    (vector,) = embedder.embed_passages(["The xylophonist zigzagged."])
+    assert vector.tobytes() in whole_folder(store.folder)
+    add(store, source("r", kept), embedder=embedder)
+    rest = whole_folder(store.folder)
+    for secret in (b"xylophonist", b"zigzag", vector.tobytes()):
+        assert secret not in rest
+    assert store.check() == []
+
+
 def test_remove_takes_names_of_sources_and_ids(store: Store) -> None:
     add(store, source("r", document("r#1", "One."), document("r#2", "Two.")))
     add_texts(store, a="Three.")

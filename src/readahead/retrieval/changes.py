@@ -58,7 +58,12 @@ def put_source(
         num_passages += _put_document(connection, source_id, new, vectors)
     for gone in old.values():
         delete_document(connection, gone)
-    return Changes(added=int(row is None), replaced=int(row is not None), passages=num_passages)
+    return Changes(
+        added=int(row is None),
+        replaced=int(row is not None),
+        passages=num_passages,
+        deleted=len(old),
+    )
 
 
 def delete_document(connection: apsw.Connection, document: int) -> None:

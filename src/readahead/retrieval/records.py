@@ -27,12 +27,18 @@ class NewSource:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How many sources a call added, found unchanged and replaced; how many passages it wrote."""
+    """How many sources a call added, found unchanged and replaced.
+
+    Attributes:
+        passages: How many it wrote.
+        deleted: How many documents were no longer in their source.
+    """
 
     added: int = 0
     unchanged: int = 0
     replaced: int = 0
     passages: int = 0
+    deleted: int = 0
 
     def __add__(self, other: Changes) -> Changes:
         """Return the sums."""
@@ -41,6 +47,7 @@ class Changes:
             self.unchanged + other.unchanged,
             self.replaced + other.replaced,
             self.passages + other.passages,
+            self.deleted + other.deleted,
         )
 
 

@@ -92,8 +92,8 @@ class Store:
     ) -> Changes:
         """Store sources, all or none; each replaces what was stored of that source before.
 
-        Documents that a source no longer holds are deleted, unchanged ones are left alone,
-        changed ones get a new version.
+        Documents that a source no longer holds are deleted for good, unchanged ones are left
+        alone, changed ones get a new version.
 
         Args:
             sources: What to store.
@@ -113,6 +113,10 @@ class Store:
                 total += changes.put_source(connection, source, vectors or {})
             if total.added or total.replaced:
                 _advance(connection)
+            if total.deleted:
+                lexical.forget(connection)
+        if total.deleted:
+            self._drop_cache()
         return total
 
     def remove(self, names: Iterable[str]) -> list[str]:
