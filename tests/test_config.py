@@ -53,6 +53,13 @@ def test_flags(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"retrieval.depth": 3}, "retrieval.depth", "3"),
         ({"nonsense": 1}, "nonsense", "1"),
         ({"kb": ""}, "kb", "''"),
+        ({"documents.timeout_s": float("inf")}, "documents.timeout_s", "inf"),
+        ({"documents.timeout_s": float("nan")}, "documents.timeout_s", "nan"),
+        ({"documents.memory_bytes": 10**30}, "documents.memory_bytes", "1000000"),
+        ({"documents.max_file_bytes": 10**30}, "documents.max_file_bytes", "1000000"),
+        ({"retrieval.kind_weights": {"title": -1}}, "retrieval.kind_weights.title", "-1"),
+        ({"retrieval.kind_weights": {"code": float("inf")}}, "retrieval.kind_weights.code", "inf"),
+        ({"retrieval.kind_weights": {"code": float("nan")}}, "retrieval.kind_weights.code", "nan"),
     ],
 )
 def test_a_bad_setting_is_named(flags: dict[str, object], where: str, value: str) -> None:
@@ -95,6 +102,23 @@ def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         load_config()
     monkeypatch.setenv("READAHEAD_RETRIEVAL__KIND_WEIGHTS", '{"title": 3}')
     assert load_config().retrieval.kind_weights == {"title": 3.0}
+
+
+@pytest.mark.parametrize("flags", [{}, {"retrieval.k": 2}])
+def test_a_variable_for_a_section_is_an_object(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, object]
+) -> None:
+    monkeypatch.setenv("READAHEAD_RETRIEVAL", "5")
+    with pytest.raises(ConfigError, match=r"'retrieval' is not usable.*got 5"):
+        load_config(flags)
+    monkeypatch.setenv("READAHEAD_RETRIEVAL", '{"rrf_k": 7}')
+    assert load_config(flags).retrieval.rrf_k == 7
+
+
+def test_a_variable_that_is_nested_too_deeply_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READAHEAD_RETRIEVAL__KIND_WEIGHTS", "[" * 50_000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_config()
 
 
 def test_an_empty_variable_is_not_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import (
@@ -23,6 +23,7 @@ from pydantic_settings import (
 from readahead.errors import ConfigError
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Section(BaseModel):
@@ -32,10 +33,10 @@ class _Section(BaseModel):
 class DocumentsConfig(_Section):
     """How files are read; every limit holds for one file."""
 
-    max_file_bytes: int = Field(100 * 2**20, gt=0)
+    max_file_bytes: int = Field(100 * 2**20, gt=0, le=4 * 2**30)
     max_text_chars: int = Field(20_000_000, gt=0)
-    timeout_s: float = Field(120.0, gt=0)
-    memory_bytes: int = Field(2 * 2**30, gt=0)
+    timeout_s: float = Field(120.0, gt=0, le=86_400)
+    memory_bytes: int = Field(2 * 2**30, gt=0, le=2**40)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -55,7 +56,7 @@ class RetrievalConfig(_Section):
         50, gt=0, le=100_000, description="hits taken from each of the two searches"
     )
     rrf_k: int = Field(5, ge=0, description="the constant of reciprocal rank fusion")
-    kind_weights: Mapping[str, float] = Field({"title": 2.0, "code": 1.5})
+    kind_weights: Mapping[str, Weight] = Field({"title": 2.0, "code": 1.5})
     mode: Literal["hybrid", "lexical", "dense"] = "hybrid"
 
 
@@ -154,7 +155,8 @@ def load_config(flags: Mapping[str, object] | None = None) -> Config:
         assert isinstance(group, dict)
         group[field] = value
     try:
-        return Config(**nested)  # type: ignore[arg-type]
+        config = Config()  # on its own: a flag would hide that a section is not a table
+        return Config(**nested) if nested else config  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -166,6 +168,11 @@ def load_config(flags: Mapping[str, object] | None = None) -> Config:
         raise ConfigError(
             f"An environment variable is not usable: {error}.",
             remedy="Lists and tables are written as JSON there.",
+        ) from None
+    except RecursionError:
+        raise ConfigError(
+            "A setting in the environment or in readahead.toml is nested too deeply.",
+            remedy="See the list of settings in docs/configuration.md.",
         ) from None
     except (ValueError, OSError) as error:
         raise ConfigError(f"readahead.toml cannot be read: {error}.", remedy="Mend it.") from None
