@@ -30,6 +30,20 @@ def test_retrieval_is_measured(cli: Cli, kb: Path, questions: Path) -> None:
     assert lines[-1] == "3 questions, 1 skipped"
 
 
+def test_passages_are_named_by_the_id_of_the_document(cli: Cli, kb: Path, questions: Path) -> None:
+    questions.write_text(
+        json.dumps({"question": "What pulls the water?", "answers": [], "passage": 7}),
+        encoding="utf-8",
+    )
+    command = ("eval", "retrieval", "--questions", questions)
+    assert "the documents found have no metadata id" in cli(*command).err
+    Path("moon.jsonl").write_text('{"id": 7, "text": "The moon pulls."}\n', encoding="utf-8")
+    assert cli("add", "moon.jsonl", "--kb", "other").status == 0
+    outcome = cli(*command, "--kb", "other", "--json")
+    assert (outcome.err, outcome.json["num_by_passage"]) == ("", 1)
+    assert outcome.json["metrics"]["recall@1"] == 1.0
+
+
 def test_answers_are_measured(cli: Cli, kb: Path, questions: Path, target: Path) -> None:
     options = ("--questions", questions, "--target", target, "--n", "2")
     outcome = cli("eval", "answers", *options, "--json")

@@ -27,7 +27,11 @@ app = typer.Typer(
 )
 Questions = Annotated[
     Path,
-    typer.Option(metavar="FILE", help="JSON Lines of question, answers and passage, or SQuAD."),
+    typer.Option(
+        metavar="FILE",
+        help="SQuAD, or JSON Lines of question, answers and passage: the metadata id of the "
+        "document that is right (the id of a line, where JSON Lines were added).",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
 SHOWN_CELLS = 80
@@ -54,6 +58,11 @@ def evaluate_retrieval(
         counting("Searching", quiet=as_json) as count,
     ):
         report = evaluate(asked, knowledge.retriever, progress=count)
+    if not report.num_by_passage and any(question.passage for question in asked):
+        note(
+            "judged by the answers' text: the questions name passages, but the documents found "
+            "have no metadata id"
+        )
     if as_json:
         say_json(report.to_json())
         return
