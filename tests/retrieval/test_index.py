@@ -74,6 +74,21 @@ def test_known_content_is_not_embedded_again(store: Store, embedder: HashingEmbe
     assert len(store.vector_ids()) == 4
 
 
+def test_what_was_added_by_its_words_only_gets_its_vectors(
+    store: Store, embedder: HashingEmbedder
+) -> None:
+    add_texts(store, embedder, b="Known.")
+    records = source("r", document("r#1", "Known."), document("r#2", "Unknown."))
+    add(store, records)
+    report = add(store, records, embedder=embedder)
+    assert (report.replaced, report.passages, report.encoded) == (1, 0, 1)
+    assert list(store.vector_ids()) == store.live_ids()
+    assert [info.version for info in store.documents()] == [1, 1, 1]
+    assert add(store, records, embedder=embedder).unchanged == 1
+    assert add(store, records).unchanged == 1
+    assert store.check() == []
+
+
 def test_small_sources_share_a_transaction_and_progress_is_told(
     store: Store, embedder: HashingEmbedder
 ) -> None:

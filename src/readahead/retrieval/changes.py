@@ -40,9 +40,9 @@ def put_source(
         InputError: A document's name belongs to another source.
     """
     name = storable(source.name)
-    row = connection.execute("SELECT id, sha256 FROM sources WHERE name = ?", (name,)).fetchone()
-    if row is not None and row[1] == source.sha256:
+    if rows.is_unchanged(connection, name, source.sha256, embedded=bool(vectors)):
         return Changes(unchanged=1)
+    row = connection.execute("SELECT id FROM sources WHERE name = ?", (name,)).fetchone()
     if row is None:
         sql = "INSERT INTO sources (name, sha256) VALUES (?, ?)"
         connection.execute(sql, (name, source.sha256))
@@ -108,7 +108,11 @@ def _check_vector(vector: Vector, dim: int) -> None:
 def _put_document(
     connection: apsw.Connection, source: int, new: NewDocument, vectors: Mapping[bytes, Vector]
 ) -> int:
-    """Store ``new`` as a version unless it equals the current one; return its passages written."""
+    """Store ``new`` as a version, or only its vectors if it equals the current one.
+
+    Returns:
+        The number of passages written.
+    """
     name, digest = storable(new.document.name), _digest(new)
     row = connection.execute(
         "SELECT d.id, d.source, s.name, v.number, v.sha256 FROM documents d "
@@ -125,6 +129,7 @@ def _put_document(
             remedy="Remove that one first, or rename one of the two.",
         )
     elif row[4] == digest:
+        put_vectors(connection, rows.passages_without_vector(connection, row[0]), vectors)
         return 0
     else:
         document, number = row[0], row[3] + 1

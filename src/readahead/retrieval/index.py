@@ -106,7 +106,8 @@ class Indexer:
         return self.report
 
     def _read(self, source: Source) -> NewSource | None:
-        if self._store.is_unchanged(source.name, source.sha256):
+        embedded = self._embedder is not None
+        if self._store.is_unchanged(source.name, source.sha256, embedded=embedded):
             self.report.unchanged += 1
             return None
         begun = time.perf_counter()

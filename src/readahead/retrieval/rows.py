@@ -53,6 +53,25 @@ def documents_named(connection: apsw.Connection, name: str) -> dict[int, str]:
     raise NotFound(f"There is no document {name!r}.", remedy="List them: readahead ls")
 
 
+def is_unchanged(connection: apsw.Connection, source: str, sha256: str, *, embedded: bool) -> bool:
+    """Return whether a source has this content and, if ``embedded``, all its vectors."""
+    sql = (
+        "SELECT 1 FROM sources s WHERE name = ? AND sha256 = ? AND NOT (? AND EXISTS "
+        "(SELECT 1 FROM documents d JOIN passages p ON p.version = d.version "
+        "WHERE d.source = s.id AND p.id NOT IN (SELECT passage FROM vectors)))"
+    )
+    return bool(connection.execute(sql, (storable(source), sha256, embedded)).fetchall())
+
+
+def passages_without_vector(connection: apsw.Connection, document: int) -> dict[int, bytes]:
+    """Return the live passages of a document that have none, with their content hashes."""
+    sql = (
+        "SELECT p.id, p.hash FROM passages p JOIN documents d ON d.version = p.version "
+        "WHERE d.id = ? AND p.id NOT IN (SELECT passage FROM vectors)"
+    )
+    return dict(connection.execute(sql, (document,)))
+
+
 def document(connection: apsw.Connection, id: int) -> Document:
     """Return the current version of a document."""
     sql = (

@@ -78,11 +78,13 @@ class Store:
 
     # Changes
 
-    def is_unchanged(self, source: str, sha256: str) -> bool:
-        """Return whether ``source`` is stored with exactly this content."""
-        sql = "SELECT 1 FROM sources WHERE name = ? AND sha256 = ?"
+    def is_unchanged(self, source: str, sha256: str, *, embedded: bool = False) -> bool:
+        """Return whether ``source`` is stored with exactly this content.
+
+        With ``embedded``, only if each of its passages has a vector, too.
+        """
         with self._database.read() as connection:
-            return bool(connection.execute(sql, (storable(source), sha256)).fetchall())
+            return rows.is_unchanged(connection, source, sha256, embedded=embedded)
 
     def replace(
         self,
@@ -93,7 +95,7 @@ class Store:
         """Store sources, all or none; each replaces what was stored of that source before.
 
         Documents that a source no longer holds are deleted for good, unchanged ones are left
-        alone, changed ones get a new version.
+        alone but for vectors that they lack, changed ones get a new version.
 
         Args:
             sources: What to store.
