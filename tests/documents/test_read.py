@@ -62,6 +62,12 @@ def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:
         assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
 
 
+def test_the_highest_limits_that_settings_allow_can_be_set() -> None:
+    limits = DocumentsConfig(timeout_s=86_400, memory_bytes=2**40, max_file_bytes=2**32)
+    with Reader(limits) as reader:
+        assert reader.read_bytes(b"text", "x.txt")[0].text == "text"
+
+
 def test_the_time_of_one_file_does_not_count_for_the_next() -> None:
     with Reader(DocumentsConfig(timeout_s=0.5)) as reader:
         reader.read_bytes(b"first", "x.txt")
