@@ -1,5 +1,6 @@
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -262,6 +263,42 @@ def test_a_damaged_file_is_one_clear_error(store: Store) -> None:
     file.write_bytes(b"not a database, but long enough to be read as one" * 100)
     with pytest.raises(StoreError, match="is damaged"):
         Store.open(store.folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE documents SET name = CAST(x'61ff' AS TEXT)",
+        "UPDATE versions SET text = CAST(x'ff6e652074657874' AS TEXT)",
+        "UPDATE versions SET blocks = '[{'",
+        "UPDATE versions SET blocks = '[{}]'",
+        "UPDATE passages SET heading = 'x'",
+        "UPDATE passages SET heading = '1'",
+        "UPDATE vectors SET vector = x'00'",
+        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+    ],
+)
+def test_garbled_content_is_one_clear_error(
+    store: Store, embedder: HashingEmbedder, damage: str
+) -> None:
+    add_texts(store, embedder, a="One text.")
+    with apsw.Connection(str(store.folder / FILE_NAME)) as connection:
+        connection.execute(damage)
+    uses: list[Callable[[], object]] = [
+        store.documents,
+        lambda: store.document("1"),
+        lambda: found(store, "text", embedder),
+        lambda: add_texts(store, embedder, a="Another text."),
+        lambda: store.remove(["1"]),
+    ]
+    failures: list[StoreError] = []
+    for use in uses:
+        try:
+            use()
+        except StoreError as error:
+            failures.append(error)
+    assert failures
+    assert all("is damaged" in failure.message for failure in failures)
 
 
 def test_check_sees_what_does_not_agree(store: Store, embedder: HashingEmbedder) -> None:

@@ -16,6 +16,8 @@ from readahead.retrieval.schema import APPLICATION_ID, SCHEMA_VERSION
 
 BUSY_TIMEOUT_S = 60
 
+_RESTORE = "Restore the folder from a backup, or delete it and add the documents again."
+_GARBLED = (ValueError, KeyError, TypeError)
 _FAULTS: tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str, str], ...] = (
     (
         (apsw.BusyError, apsw.LockedError),
@@ -25,7 +27,7 @@ _FAULTS: tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str, str],
     (
         (apsw.CorruptError, apsw.NotADBError),
         "is damaged",
-        "Restore the folder from a backup, or delete it and add the documents again.",
+        _RESTORE,
     ),
     (apsw.FullError, "cannot grow", "Free some disk space and run the command again."),
     (
@@ -133,6 +135,11 @@ class Database:
                     raise StoreError(message, remedy=remedy) from error
             message = f"The knowledge base {self.path} failed: {error}."
             raise StoreError(message, remedy="Run: readahead doctor") from error
+        except _GARBLED as error:
+            # Bytes that SQLite does not check: no UTF-8, no JSON, or not what it should hold.
+            what = f"{type(error).__name__}: {error}"
+            message = f"The knowledge base {self.path} is damaged ({what})."
+            raise StoreError(message, remedy=_RESTORE) from error
 
 
 @contextmanager

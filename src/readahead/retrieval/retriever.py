@@ -62,4 +62,6 @@ class HybridRetriever:
             outlines = self._store.outlines(sorted(candidates))
             best = fuse(rankings, outlines, query, self._config)[:k]
             passages = self._store.passages([rowid for rowid, _ in best])
-        return [Hit(passage, score) for passage, (_, score) in zip(passages, best, strict=True)]
+            found = zip(passages, best, strict=True)
+            hits = [Hit(passage, score) for passage, (_, score) in found]
+        return hits
