@@ -88,7 +88,7 @@ def test_a_flipped_byte_never_changes_a_result(filled: Store) -> None:
             file.write_bytes(data)
 
 
-@pytest.mark.parametrize("content", [b"", b"IxM2", b"[]", b"{}", None])
+@pytest.mark.parametrize("content", [b"", b"IxM2", b"[]", b"{}", b"[" * 200_000, None])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_broken_or_missing_cache_is_built_again(
     filled: Store, which: int, content: bytes | None

@@ -127,7 +127,7 @@ class VectorIndex:
         try:
             data = self._file.read_bytes()
             manifest = json.loads(self._manifest.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         # The checksum comes first: FAISS must not parse what readahead did not write.
         if manifest != self._describe(data, generation):
