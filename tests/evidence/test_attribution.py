@@ -125,6 +125,76 @@ def test_what_the_passage_says_elsewhere_counts_in_part() -> None:
     assert support.score < 1.0
 
 
+BAKERY = passage("We bake at night. A loaf of rye costs 4.80 euros.")
+FERRY = passage("Bicycles cost 3 dollars on the ferry. An adult pays £14.00. It runs daily.")
+TEA = passage("清风茶馆由林远于1998年创办。绿茶三十元。")
+BOOKS = passage("山下书店由周宁于2003年创办。地图八元。")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "expected"),
+    [
+        ("A bicycle on the ferry costs 4.80 euros.", "How much is a bicycle on the ferry?", None),
+        ("A bicycle costs 4.80 euros.", "How much is a bicycle on the ferry?", None),
+        ("A bicycle on the ferry costs 3 dollars.", "How much is a bicycle on the ferry?", FERRY),
+        ("绿茶八元。", "绿茶多少钱？", None),
+        ("绿茶三十元。", "绿茶多少钱？", TEA),
+        # The question's words stand in another sentence of the passage, or nowhere.
+        ("An adult on the ferry pays £14.00.", "What does an adult pay on the ferry?", FERRY),
+        ("An adult ticket costs £14.00.", "How much is an adult ticket?", FERRY),
+        ("£14.00.", "How much is an adult ticket?", FERRY),
+    ],
+)
+def test_the_subject_of_the_question_must_be_in_the_passage_if_in_any(
+    sentence: str, question: str, expected: Passage | None
+) -> None:
+    shown = [BAKERY, FERRY, TEA, BOOKS]
+    support = attribute(sentence, shown, question=question, threshold=0.5)
+    assert (support and shown[support.passage]) is expected
+
+
+def test_the_subject_may_stand_in_heading_or_context() -> None:
+    prices = passage("Bicycles cost 3 dollars.", context="Prices of the ferry")
+    question = "How much is a bicycle on the ferry at the shop?"
+    claim = "A bicycle on the ferry at the shop costs 3 dollars."
+    for shown in ([prices], [passage("The ferry runs daily."), prices]):
+        support = attribute(claim, shown, question=question, threshold=0.5)
+        assert support is not None
+        assert shown[support.passage] is prices
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "is_supported"),
+    [
+        ("The ferry runs.", "When does the ferry run?", False),
+        ("The ferry runs daily.", "When does the ferry run?", True),
+        ("Bicycles cost on the ferry.", "How much do bicycles cost on the ferry?", False),
+        ("茶馆是创办的。", "茶馆是谁创办的？", False),
+        ("茶馆创办了。", "茶馆是谁创办的？", False),
+        ("林远。", "茶馆是谁创办的？", True),
+        ("绿茶。", "三十元的是什么？", True),
+        # In their own words only closed questions are answered.
+        ("The ferry runs daily.", "Does the ferry run daily?", True),
+        ("The ferry runs daily.", "In winter, does the ferry run daily?", True),
+        ("Bicycles.", "Which cost 3 dollars, bicycles or cars?", True),
+        ("清风茶馆是林远创办的。", "清风茶馆是林远创办的吗？", True),
+        ("清风茶馆创办。", "清风茶馆创办了什么？", False),
+        ("The ferry runs daily.", "", True),
+    ],
+)
+def test_an_open_question_is_not_answered_in_its_own_words(
+    sentence: str, question: str, is_supported: bool
+) -> None:
+    def alike(query: str, texts: Sequence[str]) -> list[float]:
+        return [1.0] * len(texts)
+
+    for similarity in (None, alike):
+        support = attribute(
+            sentence, [FERRY, TEA], question=question, threshold=0.5, similarity=similarity
+        )
+        assert (support is not None) is is_supported
+
+
 def test_numbers_of_the_question_need_no_support() -> None:
     assert found("In 2024 refunds take 30 days.", "How long do refunds take in 2024?") is not None
     assert found("In 2024 refunds take 30 days.", "How long do refunds take?") is None
