@@ -250,10 +250,17 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
-    apsw.Connection(str(tmp_path / FILE_NAME)).execute("CREATE TABLE t (x)")
-    with pytest.raises(StoreError, match="schema version 0"):
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path, version: int) -> None:
+    file = tmp_path / FILE_NAME
+    with apsw.Connection(str(file)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.pragma("user_version", version)
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="database of another program"):
         Store.open(tmp_path)
+    assert file.read_bytes() == before
 
 
 def test_a_damaged_file_is_one_clear_error(store: Store) -> None:

@@ -106,23 +106,47 @@ class Database:
         return connection
 
     def _prepare(self, schema: str) -> None:
+        # The check comes first: another program's file stays as it is.
+        if not self._is_current():
+            self._create(schema)
         connection = self._connection()
         if connection.pragma("journal_mode") != "wal":
-            connection.pragma("journal_mode", "wal")
-        if connection.pragma("user_version") == SCHEMA_VERSION:
-            return
-        with self.write():
+            # Busy: another process, which opened it at the same moment, is switching.
+            with suppress(apsw.BusyError):
+                connection.pragma("journal_mode", "wal")
+
+    def _create(self, schema: str) -> None:
+        with self.write() as connection:
+            # Another process may have made it meanwhile.
+            if self._is_current():
+                return
+            connection.execute(schema)
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", SCHEMA_VERSION)
+
+    def _is_current(self) -> bool:
+        """Return whether the tables are there; False only if the file is empty.
+
+        Raises:
+            StoreError: The file is another program's, or has another schema.
+        """
+        with self.read() as connection:
             version = connection.pragma("user_version")
-            if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-                connection.execute(schema)
-                connection.pragma("application_id", APPLICATION_ID)
-                connection.pragma("user_version", SCHEMA_VERSION)
-            elif version != SCHEMA_VERSION or connection.pragma("application_id") == 0:
-                raise StoreError(
-                    f"{self.path} has schema version {version}; "
-                    f"this readahead reads version {SCHEMA_VERSION}.",
-                    remedy="Use the readahead that made it, or another folder.",
-                )
+            is_ours = connection.pragma("application_id") == APPLICATION_ID
+            is_empty = not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        if is_ours and version == SCHEMA_VERSION:
+            return True
+        if is_ours:
+            raise StoreError(
+                f"{self.path} has schema version {version}; "
+                f"this readahead reads version {SCHEMA_VERSION}.",
+                remedy="Use the readahead that made it, or another folder.",
+            )
+        if version or not is_empty:
+            raise StoreError(
+                f"{self.path} is a database of another program.", remedy="Choose another folder."
+            )
+        return False
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
