@@ -10,7 +10,7 @@ from readahead.errors import ConfigError, EmbedderMismatch
 from readahead.retrieval.base import Filter
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
-from tests.retrieval.support import HashingEmbedder, add, add_texts, document, source
+from tests.retrieval.support import HashingEmbedder, add, add_texts, document, found, source
 
 TEXTS = {
     "hours": "The dome opens at nine on weekdays.",
@@ -107,3 +107,9 @@ print(sorted({{"faiss", "torch", "sentence_transformers", "transformers"}} & set
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_any_number_of_hits_may_be_asked_for(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, a="One text.", b="Two texts.")
+    assert len(found(store, "text", embedder, k=2**63)) == 2
+    assert len(found(store, "text", k=2**63)) == 2

@@ -11,6 +11,8 @@ from readahead.retrieval.store import Store
 from readahead.trace import Trace
 from readahead.types import Hit
 
+MAX_HITS = 10_000
+
 
 class HybridRetriever:
     """Ranks the passages of a store; may be used from several threads.
@@ -41,11 +43,13 @@ class HybridRetriever:
     ) -> list[Hit]:
         """Return at most ``k`` hits, best first, equal ones by age; none for a blank query.
 
+        More than 10,000 are never returned.
         All parts of one search see one state of the store. The trace gets ``encode`` and
         ``search`` spans.
         """
         if k < 1 or not query.strip():
             return []
+        k = min(k, MAX_HITS)
         n = max(k, self._config.num_candidates)
         trace = trace or Trace("search")
         vector = None
