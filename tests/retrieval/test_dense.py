@@ -119,6 +119,24 @@ def test_a_stale_cache_put_back_brings_nothing_back(
     assert ids(search(filled, "word7")) == expected(filled, "word7")
 
 
+def test_what_is_removed_while_the_cache_is_saved_does_not_stay(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = VectorIndex._save
+
+    def save_late(self: VectorIndex, index: object, generation: int) -> None:
+        with Store.open(filled.folder) as other_process:
+            other_process.remove(["d7"])
+        save(self, index, generation)
+
+    monkeypatch.setattr(VectorIndex, "_save", save_late)
+    assert len(search(filled, "word7")) == 20
+    assert not filled.cache.exists()
+    monkeypatch.undo()
+    assert ids(search(filled, "word7")) == expected(filled, "word7")
+    assert filled.cache.exists()
+
+
 def test_a_cache_that_cannot_be_written_costs_only_time(filled: Store) -> None:
     filled.cache.write_text("a file where the folder should be")
     assert ids(search(filled, "word7")) == expected(filled, "word7")

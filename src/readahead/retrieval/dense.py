@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,9 @@ class VectorIndex:
         # A cache that cannot be written costs time, nothing else.
         with suppress(OSError):
             self._save(index, generation)
+        # What was removed since the snapshot began must not stay on disk.
+        if not self._store.is_latest(generation):
+            shutil.rmtree(self._store.cache, ignore_errors=True)
         return index
 
     def _update(self, wanted: NDArray[np.int64]) -> None:

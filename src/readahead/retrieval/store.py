@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -222,6 +223,11 @@ class Store:
         with self._database.read() as connection:
             ((value,),) = connection.execute("SELECT value FROM meta WHERE key = 'generation'")
             return int(value)
+
+    def is_latest(self, generation: int) -> bool:
+        """Return whether nothing changed since, also not after this thread's snapshot."""
+        with ThreadPoolExecutor(1) as other_thread:
+            return other_thread.submit(self.generation).result() == generation
 
     # Vectors
 
