@@ -189,8 +189,13 @@ def test_a_hub_model_is_brought_and_found(home: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_an_unknown_name_is_told_with_what_there_is(
-    find: Callable[[str], LocalModel], name: str, message: str
+    find: Callable[[str], LocalModel],
+    name: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound, match=message) as caught:
         find(name)
     assert "\n" not in str(caught.value)
