@@ -64,9 +64,7 @@ def add(
     )
     if name is not None and STDIN not in paths:
         raise InputError(f"--name {name!r} names stdin.", remedy="Give - among the paths.")
-    # One byte over the limit tells the reader that the rest is missing.
-    max_bytes = config.documents.max_file_bytes + 1
-    stdin = sys.stdin.buffer.read(max_bytes) if STDIN in paths else None
+    stdin = _read_stdin(config.documents.max_file_bytes) if STDIN in paths else None
     removed: dict[str, Mapping[str, int]] = {}
 
     def see(document: Document) -> None:
@@ -93,6 +91,11 @@ def add(
         note(f"  removed from {one_line(source)}: {listed or 'nothing'}")
     if report.failed:
         raise typer.Exit(DONE_WITH_FAILURES)
+
+
+def _read_stdin(max_bytes: int) -> bytes:
+    """Return stdin; one byte over the limit tells the reader that the rest is missing."""
+    return sys.stdin.buffer.read(max_bytes + 1)
 
 
 def _by_source(
