@@ -89,10 +89,7 @@ class Citing:
         """Yield what became certain with ``piece``; a citation comes before its first marker."""
         self._sentence.text += piece
         while (end := self._end()) is not None and _is_decided(self._sentence.text, end):
-            rest = self._sentence.text[end:]
-            self._sentence.text = self._sentence.text[:end]
-            yield from self._finish_sentence()
-            self._sentence = _Sentence(rest)
+            yield from self._cut(end)
         text = self._sentence.text
         settled = _settled(text, len(text) if end is None else end)
         certain = Markers.read(text[:settled].rstrip()).text.rstrip()
@@ -103,12 +100,15 @@ class Citing:
     def finish(self) -> Iterator[str | Citation]:
         """Yield the rest of the answer."""
         while (end := self._end()) is not None:
-            rest = self._sentence.text[end:]
-            self._sentence.text = self._sentence.text[:end]
-            yield from self._finish_sentence()
-            self._sentence = _Sentence(rest)
+            yield from self._cut(end)
+        yield from self._cut(len(self._sentence.text))
+
+    def _cut(self, end: int) -> Iterator[str | Citation]:
+        """Finish the sentence that ends at ``end``; what follows is the next one."""
+        rest = self._sentence.text[end:]
+        self._sentence.text = self._sentence.text[:end]
         yield from self._finish_sentence()
-        self._sentence = _Sentence()
+        self._sentence = _Sentence(rest)
 
     def _end(self) -> int | None:
         """Return where the first sentence ends as far as is known, None if it goes on."""
