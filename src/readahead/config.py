@@ -70,6 +70,42 @@ class ModelsConfig(_Section):
     prefill_step_tokens: int = Field(256, gt=0, description="a request can be cancelled between")
 
 
+class CacheConfig(_Section):
+    """How much memory the keys and values of prefixes may take, and what becomes of the rest."""
+
+    budget_bytes: int | None = Field(
+        None, ge=0, description="unset: a quarter of the memory that is free at the start"
+    )
+    storage: Literal["same", "bfloat16", "int8"] = Field(
+        "same", description="of prefixes not used lately; anything but same is approximate"
+    )
+    spill_bytes: int = Field(0, ge=0, description="disk space for prefixes that lose their memory")
+
+
+class PrefetchConfig(_Section):
+    """What is done ahead while a question is being typed."""
+
+    enabled: bool = True
+    policy: Literal["same-set", "exact-order", "relaxed"] = "same-set"
+    relaxed_k: int = Field(
+        6, gt=0, description="relaxed: how far down a passage read ahead may have fallen"
+    )
+    threshold: float = Field(
+        0.5, ge=0, le=1, description="the probability that the best passage is final"
+    )
+    min_tokens: int = Field(3, ge=1, description="words typed before anything is guessed")
+    min_typing_s: float = Field(0.3, ge=0, description="time since the first stroke")
+    debounce_s: float = Field(0.03, ge=0, description="time since the last stroke")
+    rest_s: float = Field(
+        0.3, ge=0, description="of no stroke, after which a finished question is read whole"
+    )
+    held_back_tokens: int = Field(
+        8, ge=0, description="of the typed text, not read while keys move"
+    )
+    step_tokens: int = Field(64, gt=0, description="read between two looks at the keys")
+    decode_ahead_tokens: int = Field(16, ge=0, description="of the answer, before it is asked for")
+
+
 class GenerationConfig(_Section):
     """How answers are decoded; temperature 0 is greedy."""
 
@@ -110,6 +146,8 @@ class Config(BaseSettings):
     passages: PassagesConfig = PassagesConfig()
     retrieval: RetrievalConfig = RetrievalConfig()
     models: ModelsConfig = ModelsConfig()
+    cache: CacheConfig = CacheConfig()
+    prefetch: PrefetchConfig = PrefetchConfig()
     generation: GenerationConfig = GenerationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     traces: TracesConfig = TracesConfig()
