@@ -76,10 +76,16 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage with its score; higher is better, comparable only within one search."""
+    """A passage with its score; higher is better, comparable only within one search.
+
+    Attributes:
+        similarity: The cosine of query and passage vectors, comparable between searches; None
+            where there are no vectors.
+    """
 
     passage: Passage
     score: float
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

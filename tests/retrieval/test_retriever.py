@@ -113,3 +113,36 @@ def test_any_number_of_hits_may_be_asked_for(store: Store, embedder: HashingEmbe
     add_texts(store, embedder, a="One text.", b="Two texts.")
     assert len(found(store, "text", embedder, k=2**63)) == 2
     assert len(found(store, "text", k=2**63)) == 2
+
+
+def cosine(query: str, text: str) -> float:
+    embedder = HashingEmbedder()
+    return float(embedder.embed_passages([text])[0] @ embedder.embed_query(query)[0])
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_every_hit_has_its_cosine(filled: Store, mode: str) -> None:
+    query = "ticket for the dome"
+    hits = retriever(filled, mode, HashingEmbedder()).search(query, 4)
+    expected = [cosine(query, hit.passage.text) for hit in hits]
+    assert [hit.similarity for hit in hits] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_hit_of_the_words_alone_has_its_cosine(store: Store, embedder: HashingEmbedder) -> None:
+    """Of one candidate each, the words give the rare one and the vectors the near one."""
+    query = "price dome ticket"
+    add_texts(store, embedder, rare="price " + " ".join(f"other{n}" for n in range(20)))
+    add_texts(store, embedder, **{f"near{n}": "dome ticket" for n in range(9)})
+    config = RetrievalConfig(num_candidates=1)
+    (hit,) = HybridRetriever(store, embedder, config).search(query, 1)
+    assert hit.passage.document == "rare"
+    assert hit.similarity == pytest.approx(cosine(query, hit.passage.text), abs=1e-6)
+
+
+def test_a_passage_without_a_vector_has_no_cosine(store: Store, embedder: HashingEmbedder) -> None:
+    add_texts(store, embedder, near="a dome")
+    add_texts(store, words="a ticket")
+    hits = retriever(store, "hybrid", embedder).search("ticket dome", 2)
+    similar = {hit.passage.document: hit.similarity for hit in hits}
+    assert similar["near"] is not None and similar["words"] is None
+    assert all(hit.similarity is None for hit in retriever(store, "lexical").search("dome", 2))

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,27 @@ class VectorIndex:
         Raises:
             EmbedderMismatch: The store was embedded with another model meanwhile.
         """
-        with self._store.snapshot(), self._lock:
+        admitted = None
+        with self._store.snapshot():
+            if filter is not None and filter != Filter():
+                admitted = self._store.live_ids(filter)
+            return self._nearest(query, n, admitted)
+
+    def similarities(self, query: Vectors, rowids: Sequence[int]) -> dict[int, float]:
+        """Return the inner products of the passages that have a vector, by row id."""
+        if not rowids:
+            return {}
+        with self._store.snapshot():
+            return dict(self._nearest(query, len(rowids), rowids))
+
+    def _nearest(
+        self, query: Vectors, n: int, admitted: Sequence[int] | None
+    ) -> list[tuple[int, float]]:
+        with self._lock:
             self._refresh()
             parameters = None
-            if filter is not None and filter != Filter():
-                admitted = np.array(self._store.live_ids(filter), dtype=np.int64)
-                selector = self._faiss.IDSelectorBatch(admitted)
+            if admitted is not None:
+                selector = self._faiss.IDSelectorBatch(np.array(admitted, dtype=np.int64))
                 parameters = self._faiss.SearchParameters(sel=selector)
             n = min(n, self._index.ntotal)
             if n == 0:
@@ -64,7 +79,7 @@ class VectorIndex:
             with self._one_thread():
                 scores, rowids = self._index.search(query, n, params=parameters)
         found = zip(rowids[0].tolist(), scores[0].tolist(), strict=True)
-        # FAISS fills up with -1 when the filter admits fewer than n.
+        # FAISS fills up with -1 when fewer than n are admitted.
         return sorted(
             ((rowid, score) for rowid, score in found if rowid >= 0),
             key=lambda hit: (-hit[1], hit[0]),

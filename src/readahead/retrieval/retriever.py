@@ -58,14 +58,21 @@ class HybridRetriever:
                 vector = self._embedder.embed_query(query)
         with trace.span("search"), self._store.snapshot():
             rankings: list[Ranking] = []
+            similarities: dict[int, float] = {}
             if self._config.mode != "dense":
                 rankings.append(self._store.search_text(query, n, filter))
             if vector is not None and self._vectors is not None:
                 rankings.append(self._vectors.search(vector, n, filter))
+                similarities = dict(rankings[-1])
             candidates = {rowid for ranking in rankings for rowid, _ in ranking}
             outlines = self._store.outlines(sorted(candidates))
             best = fuse(rankings, outlines, query, self._config)[:k]
+            if vector is not None and self._vectors is not None:
+                by_words = [rowid for rowid, _ in best if rowid not in similarities]
+                similarities |= self._vectors.similarities(vector, by_words)
             passages = self._store.passages([rowid for rowid, _ in best])
             found = zip(passages, best, strict=True)
-            hits = [Hit(passage, score) for passage, (_, score) in found]
+            hits = [
+                Hit(passage, score, similarities.get(rowid)) for passage, (rowid, score) in found
+            ]
         return hits
