@@ -1,0 +1,1 @@
+"""Guess ahead and check every guess: a wrong one costs time, never the answer."""
