@@ -152,3 +152,36 @@ def test_forgotten_terms_leave_the_file(tmp_path: Path) -> None:
     assert b"xylophonist" in file.read_bytes()
     lexical.forget(connection)
     assert b"xylophonist" not in file.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def hundred() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    for rowid in range(1, 101):
+        tenth = "comets 彗星" if rowid % 10 == 0 else ""
+        lexical.insert(connection, rowid, "", f"dome {tenth} number{rowid}")
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *(("dome", 0.0), ("the", 0.0), ("", 0.0), ("?!", 0.0), ("的", 0.0)),
+        *(("comets", 0.5), ("Comet", 0.5), ("彗星", 0.5), ("彗", 0.5)),
+        *(("number7", 1.0), ("absent", 1.0), ("dome-comet", 0.5), ("the彗星", 0.5)),
+    ],
+)
+def test_the_fewer_passages_a_word_is_in_the_rarer_it_is(
+    hundred: apsw.Connection, word: str, expected: float
+) -> None:
+    assert lexical.rarity(hundred, word) == pytest.approx(expected)
+
+
+@given(st.text(st.characters() | st.sampled_from('"*()^:\0\ud800馆')))
+@example("\ud800\0")
+def test_every_string_has_a_rarity(word: str) -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    lexical.insert(connection, 1, "", "one passage")
+    assert 0.0 <= lexical.rarity(connection, word) <= 1.0

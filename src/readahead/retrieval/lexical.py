@@ -11,6 +11,7 @@ query are therefore folded here: Straße, STRASSE and strasse are one term.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from itertools import groupby
@@ -105,6 +106,25 @@ def search(
         parameters += within[1]
     rows = connection.execute(f"{sql} ORDER BY rank, rowid LIMIT ?", (*parameters, n))
     return [(passage, -rank) for passage, rank in rows]
+
+
+def rarity(connection: apsw.Connection, word: str) -> float:
+    """Return how well ``word`` tells passages apart: 1 if it is in one or none, 0 if in all.
+
+        rarity = 1 − log(max(1, n(w))) / log(n)
+
+    n: number of passages, n(w): of those that contain w. 0 for a stop word and for what is no word.
+    A word of several terms, such as multi-agent or a run of Chinese, is as rare as its rarest.
+    """
+    ((total,),) = connection.execute("SELECT count(*) FROM passages_fts_docsize")
+    sql = "SELECT count(*) FROM passages_fts WHERE passages_fts MATCH ?"
+    log_n = math.log(max(2, total))
+    best = 0.0
+    for term in terms(word)[:MAX_QUERY_TERMS]:
+        if term not in STOP_WORDS:
+            ((count,),) = connection.execute(sql, (_quoted(term),))
+            best = max(best, 1.0 - math.log(max(1, count)) / log_n)
+    return best
 
 
 def _folded(text: str) -> str:

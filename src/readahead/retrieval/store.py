@@ -218,6 +218,11 @@ class Store:
         with self._database.read() as connection:
             return lexical.search(connection, query, n, within)
 
+    def rarity(self, word: str) -> float:
+        """Return how well ``word`` tells passages apart: 1 if it is in one or none, 0 if in all."""
+        with self._database.read() as connection:
+            return lexical.rarity(connection, word)
+
     def generation(self) -> int:
         """Return a number that grows with every change of what can be found."""
         with self._database.read() as connection:
