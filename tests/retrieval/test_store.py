@@ -332,7 +332,7 @@ def test_a_copied_folder_is_a_knowledge_base(store: Store, embedder: HashingEmbe
 
 
 def test_rarity_follows_what_is_stored(store: Store) -> None:
-    add_texts(store, **{f"d{n}": "comets" if n < 4 else "dome" for n in range(16)})
+    add_texts(store, None, **{f"d{n}": "comets" if n < 4 else "dome" for n in range(16)})
     assert store.rarity("comets") == pytest.approx(0.5)
     store.remove([f"d{n}" for n in range(2, 16)])
     assert store.rarity("comets") == pytest.approx(0.0)
