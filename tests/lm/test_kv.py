@@ -82,3 +82,15 @@ def test_a_sliding_window_says_why_it_cannot_go_back() -> None:
     model.forward(IDS, cache)
     with pytest.raises(BackendError, match="sliding-window"):
         cache.crop(20)
+
+
+def test_a_segment_owns_just_its_memory() -> None:
+    """A view would keep the whole cache alive and its bytes uncounted."""
+    cache = MODEL.new_cache()
+    MODEL.forward(IDS, cache)
+    segment = cache.cut(5, 9)
+    assert segment.num_tokens == 4
+    for tensor in (*segment.keys, *segment.values):
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+    assert segment.num_bytes * 10 == cache.num_bytes
+    assert segment.head(2).num_tokens == 2

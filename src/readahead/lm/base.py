@@ -64,6 +64,24 @@ class TextModel(Protocol):
         ...
 
 
+class Segment(Protocol):
+    """What a cache holds of a run of positions; valid only behind the same tokens."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many positions it holds."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that it takes."""
+        ...
+
+    def head(self, num_tokens: int) -> Segment:
+        """Return its first ``num_tokens`` positions."""
+        ...
+
+
 class Cache(Protocol):
     """The KV cache of a batch: what the model has read so far."""
 
@@ -90,6 +108,19 @@ class Cache(Protocol):
         """Keep the first ``length`` positions."""
         ...
 
+    @property
+    def refusal(self) -> str:
+        """Return why no segments can be cut from this cache or put into it, "" if they can."""
+        ...
+
+    def cut(self, start: int, stop: int) -> Segment:
+        """Return a copy of what is held of ``[start, stop)``."""
+        ...
+
+    def extend(self, segments: Sequence[Segment]) -> None:
+        """Put ``segments`` behind what is held, as if their tokens had been read here."""
+        ...
+
 
 class CachedModel(Protocol):
     """Reads token ids on top of a cache."""
@@ -112,6 +143,11 @@ class CachedModel(Protocol):
     @property
     def prefill_step_tokens(self) -> int:
         """Return how many tokens are prefilled between two looks at ``cancelled``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify all that keys and values depend on beside the tokens: weights, precision, …."""
         ...
 
     def new_cache(self, padding: Sequence[int] = (0,)) -> Cache:

@@ -4,15 +4,51 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
 from readahead.errors import BackendError
+from readahead.lm.base import Segment
 
 if TYPE_CHECKING:
     from transformers import DynamicCache, PretrainedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class KVSegment:
+    """What one sequence's cache holds of the positions ``[start, start + num_tokens)``.
+
+    Valid only behind the very tokens that it was cut from, at the same positions.
+
+    Attributes:
+        keys: One tensor a layer, (1, H_kv, num_tokens, D), positions already rotated in.
+        values: The same shape.
+    """
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many positions it holds."""
+        return self.keys[0].shape[-2]
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that it takes."""
+        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+
+    def head(self, num_tokens: int) -> KVSegment:
+        """Return its first ``num_tokens`` positions; shares the memory."""
+        if num_tokens == self.num_tokens:
+            return self
+        return KVSegment(
+            tuple(key[..., :num_tokens, :] for key in self.keys),
+            tuple(value[..., :num_tokens, :] for value in self.values),
+        )
 
 
 class KVCache:
@@ -75,6 +111,52 @@ class KVCache:
                 remedy="Models with sliding-window attention cannot roll back past their window.",
             ) from error
 
+    @property
+    def refusal(self) -> str:
+        """Return why no segments can be cut from this cache or put into it, "" if they can."""
+        if self.batch_size > 1 or any(self.padding):
+            return "the cache holds a batch"
+        reasons = (_refusal(layer) for layer in self.backend.layers)
+        return next((reason for reason in reasons if reason), "")
+
+    def cut(self, start: int, stop: int) -> KVSegment:
+        """Return a copy of what is held of ``[start, stop)``.
+
+        Raises:
+            BackendError: The kind of cache has no such segments; see ``refusal``.
+        """
+        self._check_segments()
+        assert 0 <= start < stop <= self.length, f"[{start}, {stop}) of {self.length}"
+        layers: Any = self.backend.layers
+        return KVSegment(
+            tuple(layer.keys[..., start:stop, :].clone() for layer in layers),
+            tuple(layer.values[..., start:stop, :].clone() for layer in layers),
+        )
+
+    def extend(self, segments: Sequence[Segment]) -> None:
+        """Put ``segments`` behind what is held, as if their tokens had been read here.
+
+        Raises:
+            BackendError: The kind of cache takes no segments; see ``refusal``.
+        """
+        own = [segment for segment in segments if isinstance(segment, KVSegment)]
+        assert len(own) == len(segments), "a segment of another backend"
+        if not own:
+            return
+        self._check_segments()
+        for index in range(len(own[0].keys)):
+            keys = torch.cat([segment.keys[index] for segment in own], dim=-2)
+            values = torch.cat([segment.values[index] for segment in own], dim=-2)
+            self.backend.update(keys, values, index)
+        self._check_segments()  # they may have filled a window
+
+    def _check_segments(self) -> None:
+        if reason := self.refusal:
+            raise BackendError(
+                f"No part of this KV cache can be kept: {reason}.",
+                remedy="Read the whole prompt instead.",
+            )
+
     def mask(self, num_new: int, device: torch.device) -> Tensor | None:
         """Return the attention mask (B, S + num_new), None where no row is padded."""
         if not any(self.padding):
@@ -91,3 +173,22 @@ class KVCache:
         shifted: Tensor = columns - torch.tensor(self.padding, device=device)[:, None]
         last = None if self._max_position is None else self._max_position - 1
         return shifted.clamp(min=0, max=last)
+
+
+def _refusal(layer: object) -> str:
+    """Return why a layer's past cannot be cut by position, "" if it can."""
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    kind = type(layer)
+    if kind is DynamicLayer:
+        return ""
+    if isinstance(layer, DynamicSlidingWindowLayer):
+        # Up to here nothing has slid out of the window yet.
+        if layer.cumulative_length < layer.sliding_window:
+            return ""
+        return f"a sliding-window layer is past its window of {layer.sliding_window} tokens"
+    if "LinearAttention" in kind.__name__:
+        return "a linear-attention layer keeps one state for all positions"
+    if "Quantized" in kind.__name__:
+        return "the cache is quantised, which blends neighbouring positions"
+    return f"layers of kind {kind.__name__} are not known"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ class TransformersModel:
         self._device = torch.device(model.device)
         self._dtype: torch.dtype = model.dtype
         self._config = model.config.get_text_config(decoder=True)
+        self._described: str | None = None
         self.max_context_tokens = _max_context_tokens(self._config)
 
     @classmethod
@@ -112,6 +114,21 @@ class TransformersModel:
     def dtype(self) -> torch.dtype:
         """Return the precision that forward passes run in."""
         return self._dtype
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify all that keys and values depend on beside the tokens.
+
+        The configuration (rope parameters and attention among it), the precision, the device, and
+        which weights stand where and in which state: adapters add some, and what writes into a
+        weight raises its version, so keys and values of weights that changed never match again.
+        """
+        if self._described is None:
+            config = self._config.to_json_string(use_diff=False)
+            attention = self._config._attn_implementation  # not part of the JSON
+            self._described = f"{self.name}|{config}|{attention}|{self.dtype}|{self.device}"
+        weights = [(weight.data_ptr(), weight._version) for weight in self.backend.parameters()]
+        return hashlib.sha256(f"{self._described}|{weights}".encode()).hexdigest()
 
     def new_cache(self, padding: Sequence[int] = (0,)) -> KVCache:
         """Return an empty cache; ``padding[b]`` leading tokens of row b will be ignored."""

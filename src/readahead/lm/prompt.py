@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 
 from readahead.errors import ContextOverflow
 from readahead.lm.tokenizer import Tokenizer
@@ -49,11 +50,24 @@ def wording(question: str) -> Wording:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A run of tokens that is read, kept and reused as one.
+
+    Attributes:
+        label: Whose text it is, for instance a passage id; "" for text that belongs to nobody.
+    """
+
+    token_ids: tuple[int, ...]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """Token ids that know where each passage stands.
 
     Attributes:
         text: What the ids say, for backends that take text.
+        parts: The same ids: the system's, each passage's, the question's.
         passages: Those shown, in the order shown.
         spans: The token interval ``[start, end)`` of each passage shown.
         dropped: Those that did not fit.
@@ -61,6 +75,7 @@ class Prompt:
 
     text: str
     token_ids: tuple[int, ...]
+    parts: tuple[Part, ...] = ()
     passages: tuple[Passage, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
     dropped: tuple[Passage, ...] = ()
@@ -97,21 +112,22 @@ def build_prompt(
             remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
     texts = [passage_text(index, passage) for index, passage in enumerate(passages, start=1)]
-    ids = list(head_ids)
-    spans: list[tuple[int, int]] = []
-    for text in texts:
-        passage_ids = tokenizer.encode(text)
+    parts = [Part(tuple(head_ids))]
+    for text, passage in zip(texts, passages, strict=True):
+        passage_ids = tuple(tokenizer.encode(text))
         room -= len(passage_ids)
         if room < 0:
             break
-        spans.append((len(ids), len(ids) + len(passage_ids)))
-        ids += passage_ids
-    shown = len(spans)
+        parts.append(Part(passage_ids, passage.id))
+    shown = len(parts) - 1
+    stops = list(accumulate(len(part.token_ids) for part in parts))
+    parts.append(Part(tuple(question_ids)))
     return Prompt(
         text=head + "".join(texts[:shown]) + question_text + tail,
-        token_ids=(*ids, *question_ids),
+        token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
+        parts=tuple(parts),
         passages=tuple(passages[:shown]),
-        spans=tuple(spans),
+        spans=tuple(pairwise(stops)),
         dropped=tuple(passages[shown:]),
     )
 
