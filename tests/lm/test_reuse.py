@@ -32,6 +32,16 @@ MODEL = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16
 GREEDY = SamplingParams(max_new_tokens=12)
 
 
+SMALL: dict[str, Any] = dict(
+    vocab_size=259,
+    hidden_size=32,
+    intermediate_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+)
+
+
 def part(text: str) -> Part:
     return Part(tuple(text.encode()), label=text[:4])
 
@@ -90,6 +100,52 @@ def test_a_cancelled_reading_keeps_what_it_read() -> None:
     assert (stopped.cache.length, reader.num_known(parts)) == (16, 16)
 
 
+def test_an_earlier_reading_is_taken_over_where_it_knows_more() -> None:
+    reader = PrefixReader(MODEL, PrefixTree(0))
+    first = reader.read([part("system. "), part("passage one. "), part("what is")])
+    parts = [part("system. "), part("passage one. "), part("what does")]
+    assert reader.num_known(parts, first) == len("system. passage one. what ")
+    assert reader.num_known(parts) == 0
+    second = reader.read(parts, first)
+    assert second.cache is first.cache
+    assert second.num_computed_tokens == len("does")
+    cold = MODEL.new_cache()
+    MODEL.forward(torch.tensor([joined(parts)]), cold)
+    question = torch.tensor([list(b" it do?")])
+    got, expected = MODEL.forward(question, second.cache), MODEL.forward(question, cold)
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+def test_the_tree_is_taken_where_it_knows_more() -> None:
+    reader = PrefixReader(MODEL, PrefixTree(10**9))
+    reader.read([part("system. "), part("passage one. ")])
+    other = reader.read([part("else. ")])
+    reading = reader.open([part("system. "), part("passage one. ")], other)
+    assert reading.cache is not other.cache
+    assert (reading.cache.length, other.cache.length) == (21, 6)
+
+
+def test_only_the_parts_that_may_be_kept_are() -> None:
+    reader = PrefixReader(MODEL, PrefixTree(10**9))
+    parts = [part("system. "), part("what I typed")]
+    reader.read(parts, num_kept=1)
+    assert reader.num_known(parts) == 8
+
+
+def test_a_cache_that_cannot_go_back_is_not_cropped() -> None:
+    torch.manual_seed(0)
+    model = TransformersModel(
+        MistralForCausalLM(MistralConfig(**SMALL, sliding_window=12)), make_tokenizer()
+    )
+    reader = PrefixReader(model, PrefixTree(10**9))
+    first = reader.read([part("system. "), part("passage one. "), part("what is")])
+    parts = [part("system. "), part("passage one. "), part("what does")]
+    second = reader.read(parts, first)
+    assert second.cache is not first.cache
+    more = reader.read([*parts, part(" it do")], second)
+    assert (more.cache is second.cache, more.num_computed_tokens) == (True, 6)
+
+
 def test_weights_that_changed_never_match_again() -> None:
     model = TransformersModel(make_llama(), make_tokenizer())
     reader = PrefixReader(model, PrefixTree(10**9))
@@ -109,15 +165,6 @@ def test_prompts_come_in_parts_that_join_to_the_whole() -> None:
 
 
 # Caches that cannot be cut: plain prefill, the reason told, nothing kept.
-
-SMALL: dict[str, Any] = dict(
-    vocab_size=259,
-    hidden_size=32,
-    intermediate_size=64,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-)
 
 
 def test_a_sliding_window_is_refused_past_its_window_only() -> None:

@@ -264,6 +264,14 @@ class PrefixTree:
         return len(gone)
 
 
+def num_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """Return how many first tokens ``a`` and ``b`` share."""
+    if a == b[: len(a)]:
+        return len(a)
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
 def root_key(fingerprint: str, tenant: str = "") -> bytes:
     """Return the key under which one model reads for one tenant.
 
@@ -290,7 +298,7 @@ def _longest(node: Node, token_ids: tuple[int, ...]) -> tuple[list[Node], int]:
     """Return the path below ``node`` that shares most tokens with ``token_ids``."""
     best: tuple[list[Node], int] = ([], 0)
     for child in node.children.values():
-        shared = _num_shared(child.part.token_ids, token_ids)
+        shared = num_shared(child.part.token_ids, token_ids)
         path, length = [child], shared
         if shared == len(child.part.token_ids):
             below, more = _longest(child, token_ids[shared:])
@@ -298,14 +306,6 @@ def _longest(node: Node, token_ids: tuple[int, ...]) -> tuple[list[Node], int]:
         if length > best[1]:
             best = (path, length)
     return best
-
-
-def _num_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Return how many first tokens ``a`` and ``b`` share."""
-    if a == b[: len(a)]:
-        return len(a)
-    pairs = zip(a, b, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def _child_key(parent: bytes, token_ids: tuple[int, ...]) -> bytes:

@@ -13,26 +13,30 @@ from itertools import chain
 import torch
 
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
-from readahead.lm.prefixtree import PrefixTree, load, root_key
+from readahead.lm.prefixtree import PrefixTree, load, num_shared, root_key
 from readahead.lm.prompt import Part
 from readahead.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
-    """What became of a prompt that was to be read.
+    """A cache of one sequence, and the tokens that it holds.
 
     Attributes:
-        cache: Holds the parts, or the first ``cache.length`` tokens of them if cancelled.
-        num_reused_tokens: How many came from the tree.
-        num_computed_tokens: How many the model read.
-        refusal: Why the model's cache cannot be kept; "" where it can.
+        token_ids: What ``cache`` holds, from its first position.
+        num_reused_tokens: How many of them were known when the reading began.
+        num_computed_tokens: How many the model read for it.
     """
 
     cache: Cache
-    num_reused_tokens: int
-    num_computed_tokens: int
-    refusal: str = ""
+    token_ids: tuple[int, ...] = ()
+    num_reused_tokens: int = 0
+    num_computed_tokens: int = 0
+
+    @property
+    def refusal(self) -> str:
+        """Return why nothing of the cache can be kept, "" if it can."""
+        return self.cache.refusal
 
 
 class PrefixReader:
@@ -43,15 +47,43 @@ class PrefixReader:
         self.tree = tree
         self._tenant = tenant
 
-    def num_known(self, parts: Sequence[Part]) -> int:
+    def num_known(self, parts: Sequence[Part], on: Reading | None = None) -> int:
         """Return how many first tokens of ``parts`` need not be read."""
-        with self.tree.match(joined(parts), self._root()) as match:
-            return match.length
+        token_ids = joined(parts)
+        with self.tree.match(token_ids, self._root()) as match:
+            return max(match.length, _num_usable(on, token_ids))
+
+    def open(
+        self, parts: Sequence[Part], on: Reading | None = None, *, trace: Trace | None = None
+    ) -> Reading:
+        """Return a cache that holds what is known of ``parts``, and computes nothing.
+
+        Args:
+            parts: The beginning of a prompt.
+            on: An earlier reading; its cache is taken over and cropped if it knows at least as much
+                as the tree, and is left as it is otherwise.
+            trace: Gets a ``reuse`` span and the counter ``reused_tokens``.
+        """
+        trace = trace or Trace("open")
+        token_ids = joined(parts)
+        with trace.span("reuse") as span, self.tree.match(token_ids, self._root()) as match:
+            usable = _num_usable(on, token_ids)
+            if on is not None and 0 < usable >= match.length:
+                cache = on.cache
+                cache.crop(usable)
+            else:
+                cache = self.model.new_cache()
+                load(match, cache)
+            span.attributes["num_reused_tokens"] = cache.length
+        trace.count("reused_tokens", cache.length)
+        return Reading(cache, token_ids[: cache.length], num_reused_tokens=cache.length)
 
     def read(
         self,
         parts: Sequence[Part],
+        on: Reading | None = None,
         *,
+        num_kept: int | None = None,
         step_tokens: int | None = None,
         cancelled: Cancelled = never,
         trace: Trace | None = None,
@@ -60,33 +92,41 @@ class PrefixReader:
 
         Args:
             parts: The beginning of a prompt.
+            on: See ``open``.
+            num_kept: How many of the first parts are kept in the tree; None keeps all.
             step_tokens: How many are read between two looks at ``cancelled``.
             cancelled: True ends the reading; what was read so far is kept.
-            trace: Gets a ``prefill`` span and the counters of tokens.
+            trace: Gets a ``reuse`` and a ``prefill`` span and the counters of tokens.
 
         Raises:
             BackendError: The device ran out of memory.
         """
         trace = trace or Trace("read")
-        step = step_tokens or self.model.prefill_step_tokens
-        token_ids, root = joined(parts), self._root()
-        cache = self.model.new_cache()
-        with trace.span("reuse") as span, self.tree.match(token_ids, root) as match:
-            load(match, cache)
-            span.attributes["num_reused_tokens"] = num_reused = cache.length
-        with trace.span("prefill", num_cached_tokens=num_reused) as span:
-            steps = torch.tensor([token_ids[num_reused:]]).split(step, dim=1)  # (1, T) each
-            for ids in steps if num_reused < len(token_ids) else ():
-                if cancelled():
+        reading = self.open(parts, on, trace=trace)
+        token_ids, known = joined(parts), reading.cache.length
+        unread = torch.tensor([token_ids[known:]], dtype=torch.long)  # (1, T)
+        with trace.span("prefill", num_cached_tokens=known) as span:
+            for step in unread.split(step_tokens or self.model.prefill_step_tokens, dim=1):
+                if not step.numel() or cancelled():
                     break
-                self.model.forward(ids, cache)
-            num_computed = cache.length - num_reused
-            span.attributes["num_tokens"] = num_computed
-        cost_s = span.duration_s / num_computed if num_computed else 0.0
-        self.tree.insert(list(_as_far(parts, cache.length)), cache, root, cost_s_per_token=cost_s)
-        trace.count("reused_tokens", num_reused)
+                self.model.forward(step, reading.cache)
+            span.attributes["num_tokens"] = num_computed = reading.cache.length - known
         trace.count("computed_tokens", num_computed)
-        return Reading(cache, num_reused, num_computed, cache.refusal)
+        reading.token_ids = token_ids[: reading.cache.length]
+        reading.num_computed_tokens = num_computed
+        self.keep(parts[:num_kept], reading, span.duration_s / max(1, num_computed))
+        return reading
+
+    def keep(self, parts: Sequence[Part], reading: Reading, cost_s_per_token: float = 0.0) -> None:
+        """Keep in the tree what ``reading`` holds of ``parts``.
+
+        Args:
+            parts: The first parts of what was read.
+            reading: May hold more, or only some of it.
+            cost_s_per_token: What reading one token took.
+        """
+        held = list(_as_far(parts, reading.cache.length))
+        self.tree.insert(held, reading.cache, self._root(), cost_s_per_token=cost_s_per_token)
 
     def _root(self) -> bytes:
         """Return the key of the tree's root; asked anew, for the weights may have changed."""
@@ -105,3 +145,12 @@ def _as_far(parts: Sequence[Part], length: int) -> Iterator[Part]:
             return
         yield part if len(part.token_ids) <= length else Part(part.token_ids[:length], part.label)
         length -= len(part.token_ids)
+
+
+def _num_usable(on: Reading | None, token_ids: tuple[int, ...]) -> int:
+    """Return how many first tokens of ``token_ids`` the cache of ``on`` can give."""
+    if on is None:
+        return 0
+    shared = num_shared(on.token_ids, token_ids)
+    # Such a cache cannot go back: it is usable only as it is.
+    return 0 if shared < on.cache.length and on.refusal else shared
