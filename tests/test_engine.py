@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from readahead.config import load_config
-from readahead.engine import NOTHING_FOUND, Engine
+from readahead.engine import Engine
 from readahead.errors import ContextOverflow, InputError, NotFound, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.generate import generate
@@ -14,6 +14,7 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
+from readahead.reply import NOTHING_FOUND
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.types import Answer, Citation

@@ -10,23 +10,21 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Self
 
-from readahead.citing import Citing, Tally
-from readahead.config import Config, load_config
+from readahead.config import Config, GenerationConfig, load_config
 from readahead.errors import ContextOverflow, InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
-from readahead.lm.base import Cancelled, never
+from readahead.lm.base import CachedModel, Cancelled, never
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.weights import resolve
+from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.trace import Trace
-from readahead.types import Answer, Citation, FinishReason, Hit, Passage, Timing, Usage
+from readahead.types import Answer, Hit, Passage
 
 METHODS = ("plain",)
-Event = str | Citation | Answer
-NOTHING_FOUND = "No passage of the knowledge base matches the question."
 
 
 class Engine:
@@ -142,6 +140,18 @@ class Engine:
                 self.knowledge.keep_trace(trace)
 
 
+def sampling_params(config: GenerationConfig) -> SamplingParams:
+    """Return how the settings choose tokens."""
+    return SamplingParams(
+        max_new_tokens=config.max_new_tokens,
+        temperature=config.temperature,
+        top_k=config.top_k,
+        top_p=config.top_p,
+        repetition_penalty=config.repetition_penalty,
+        seed=config.seed,
+    )
+
+
 class _PlainRun:
     """One plain answer, from question to trace."""
 
@@ -153,8 +163,6 @@ class _PlainRun:
         self._target = target
         self._trace = trace
         self._question = question
-        self._text = ""
-        self._ttft_s = 0.0
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer."""
@@ -165,115 +173,59 @@ class _PlainRun:
             {"id": hit.passage.id, "score": hit.score} for hit in hits
         ]
         if not hits:
-            yield self._said(NOTHING_FOUND)
-            yield self._answer(Tally(num_refusals=1))
+            yield from self._reply(()).nothing_found()
             return
         prompt = self._prompt(hits)
-        if not prompt.passages:
-            raise ContextOverflow(
-                f"None of the {len(hits)} passages found fits into the context of "
-                f"{self._target.max_context_tokens} tokens beside the question and an answer of "
-                f"{self._config.generation.max_new_tokens}.",
-                remedy="Ask a shorter question, or lower generation.max_new_tokens.",
-            )
-        citing = Citing(
-            prompt.passages,
-            self._question,
-            threshold=self._config.evidence.threshold,
-            similarity=self._knowledge.similarity,
-        )
-        finish_reason: FinishReason = "stop"
-        for piece in generate.stream(
+        pieces = generate.stream(
             self._target,
             prompt.token_ids,
-            self._sampling_params(),
+            sampling_params(self._config.generation),
             cancelled=cancelled,
             trace=self._trace,
-        ):
-            self._trace.count("completion_tokens", len(piece.token_ids))
-            finish_reason = piece.finish_reason or finish_reason
-            with self._trace.step("cite"):
-                events = list(citing.push(piece.text))
-                if piece.finish_reason:
-                    events += citing.finish()
-            yield from map(self._said, events)
-        yield self._answer(citing.tally, citing.citations, prompt.dropped, finish_reason)
+        )
+        yield from self._reply(prompt.passages, dropped_note(prompt)).events(pieces)
+
+    def _reply(self, passages: Sequence[Passage], notes: Sequence[str] = ()) -> Reply:
+        return Reply(
+            self._question,
+            passages,
+            self._trace,
+            self._config,
+            similarity=self._knowledge.similarity,
+            notes=notes,
+        )
 
     def _prompt(self, hits: Sequence[Hit]) -> Prompt:
-        max_new_tokens = self._config.generation.max_new_tokens
         with self._trace.span("prompt") as span:
             prompt = build_prompt(
                 self._target.tokenizer,
                 self._question,
                 [hit.passage for hit in hits],
-                max_tokens=max(0, self._target.max_context_tokens - max_new_tokens),
+                max_tokens=max_prompt_tokens(self._target, self._config),
             )
             span.attributes["num_passages"] = len(prompt.passages)
+        check_passages(prompt, self._target, self._config)
         self._trace.count("prompt_tokens", len(prompt.token_ids))
         return prompt
 
-    def _sampling_params(self) -> SamplingParams:
-        options = self._config.generation
-        return SamplingParams(
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            repetition_penalty=options.repetition_penalty,
-            seed=options.seed,
+
+def max_prompt_tokens(target: CachedModel, config: Config) -> int:
+    """Return how long a prompt may be, so that an answer of full length fits behind it."""
+    return max(0, target.max_context_tokens - config.generation.max_new_tokens)
+
+
+def check_passages(prompt: Prompt, target: CachedModel, config: Config) -> None:
+    """Raise ContextOverflow if none of the passages found fits."""
+    if prompt.dropped and not prompt.passages:
+        raise ContextOverflow(
+            f"None of the {len(prompt.dropped)} passages found fits into the context of "
+            f"{target.max_context_tokens} tokens beside the question and an answer of "
+            f"{config.generation.max_new_tokens}.",
+            remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
 
-    def _said(self, event: str | Citation) -> str | Citation:
-        """Return ``event``, noting when the first text went out."""
-        if isinstance(event, str):
-            if not self._text and event:
-                self._ttft_s = self._trace.now_s()
-            self._text += event
-        return event
 
-    def _answer(
-        self,
-        tally: Tally,
-        citations: Sequence[Citation] = (),
-        dropped: Sequence[Passage] = (),
-        finish_reason: FinishReason = "stop",
-    ) -> Answer:
-        counters = self._trace.counters
-        e2e_s = self._trace.now_s()
-        num_later_tokens = max(counters.get("completion_tokens", 0) - 1, 1)
-        notes = list(tally.notes)
-        if dropped:
-            notes.append(f"{len(dropped)} of the passages found did not fit into the context.")
-        self._trace.attributes |= {
-            "answer": self._text,
-            "citations": [
-                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end}
-                for c in citations
-            ],
-            "finish_reason": finish_reason,
-            "e2e_s": e2e_s,
-        }
-        return Answer(
-            text=self._text,
-            abstained=tally.abstained,
-            confidence=tally.confidence,
-            method="plain",
-            citations=tuple(citations),
-            usage=Usage(
-                prompt_tokens=counters.get("prompt_tokens", 0),
-                completion_tokens=counters.get("completion_tokens", 0),
-                computed_tokens=counters.get("computed_tokens", 0),
-                reused_tokens=counters.get("reused_tokens", 0),
-                retrievals=counters.get("retrievals", 0),
-            ),
-            timing=Timing(
-                ttft_s=self._ttft_s,
-                e2e_s=e2e_s,
-                retrieval_s=self._trace.total_s("encode") + self._trace.total_s("search"),
-                prefill_s=self._trace.total_s("prefill"),
-                tpot_s=(e2e_s - self._ttft_s) / num_later_tokens,
-            ),
-            finish_reason=finish_reason,
-            notes=tuple(notes),
-            trace_id=self._trace.id,
-        )
+def dropped_note(prompt: Prompt) -> tuple[str, ...]:
+    """Return the note on the passages that did not fit, if there are such."""
+    num = len(prompt.dropped)
+    return (f"{num} of the passages found did not fit into the context.",) if num else ()

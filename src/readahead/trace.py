@@ -82,9 +82,10 @@ class Trace:
         """Add ``amount`` to the counter ``name``."""
         self.counters[name] = self.counters.get(name, 0) + amount
 
-    def total_s(self, name: str) -> float:
-        """Return the busy seconds of all spans called ``name``."""
-        return sum(span.busy_s for span in self.spans if span.name == name)
+    def total_s(self, name: str, since_s: float = 0.0) -> float:
+        """Return the busy seconds of all spans called ``name`` that began since ``since_s``."""
+        spans = (span for span in self.spans if span.name == name and span.start_s >= since_s)
+        return sum(span.busy_s for span in spans)
 
     def to_json(self) -> dict[str, object]:
         """Return the trace as JSON values."""

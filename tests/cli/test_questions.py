@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from readahead.cli.output import printable
-from readahead.engine import Engine, Event
+from readahead.engine import Engine
+from readahead.reply import Event
 from tests.cli.conftest import Cli
 
 QUESTION = "How often does the tide turn?"

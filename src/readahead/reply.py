@@ -1,0 +1,126 @@
+"""The pieces that a model writes to events and, last, the Answer; knows no retrieval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from readahead.citing import Citing, Tally
+from readahead.config import Config
+from readahead.evidence import Similarity
+from readahead.lm.generate import Piece
+from readahead.trace import Trace
+from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usage
+
+Event = str | Citation | Answer
+NOTHING_FOUND = "No passage of the knowledge base matches the question."
+
+
+class Reply:
+    """One answer while it is written.
+
+    Args:
+        question: What is answered.
+        passages: What may be cited, in the order of their numbers.
+        trace: Of the request; gets the answer, the citations and the times.
+        config: Its threshold decides what is cited.
+        similarity: How alike a sentence and spans are in meaning.
+        method: What ran.
+        notes: What the reader should know beside what the answer itself brings up.
+        asked_s: When the question was submitted, on the clock of ``trace``.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        trace: Trace,
+        config: Config,
+        *,
+        similarity: Similarity | None = None,
+        method: str = "plain",
+        notes: Sequence[str] = (),
+        asked_s: float = 0.0,
+    ) -> None:
+        self.text = ""
+        self._trace = trace
+        self._method = method
+        self._notes = notes
+        self._asked_s = asked_s
+        self._ttft_s = 0.0
+        self._citing = Citing(
+            passages, question, threshold=config.evidence.threshold, similarity=similarity
+        )
+
+    def events(self, pieces: Iterable[Piece]) -> Iterator[Event]:
+        """Yield text, each citation before its marker and, last, the Answer."""
+        finish_reason: FinishReason = "stop"
+        for piece in pieces:
+            self._trace.count("completion_tokens", len(piece.token_ids))
+            finish_reason = piece.finish_reason or finish_reason
+            with self._trace.step("cite"):
+                events = list(self._citing.push(piece.text))
+                if piece.finish_reason:
+                    events += self._citing.finish()
+            yield from map(self._said, events)
+        yield self._answer(self._citing.tally, self._citing.citations, finish_reason)
+
+    def nothing_found(self) -> Iterator[Event]:
+        """Yield the answer to a question that no passage matches."""
+        yield self._said(NOTHING_FOUND)
+        yield self._answer(Tally(num_refusals=1), (), "stop")
+
+    def _said(self, event: str | Citation) -> str | Citation:
+        """Return ``event``, noting when the first text went out."""
+        if isinstance(event, str):
+            if not self.text and event:
+                self._ttft_s = self._trace.now_s() - self._asked_s
+            self.text += event
+        return event
+
+    def _answer(
+        self, tally: Tally, citations: Sequence[Citation], finish_reason: FinishReason
+    ) -> Answer:
+        e2e_s = self._trace.now_s() - self._asked_s
+        self._trace.attributes |= {
+            "answer": self.text,
+            "citations": [
+                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end}
+                for c in citations
+            ],
+            "finish_reason": finish_reason,
+            "ttft_s": self._ttft_s,
+            "e2e_s": e2e_s,
+        }
+        return Answer(
+            text=self.text,
+            abstained=tally.abstained,
+            confidence=tally.confidence,
+            method=self._method,
+            citations=tuple(citations),
+            usage=self._usage(),
+            timing=self._timing(e2e_s),
+            finish_reason=finish_reason,
+            notes=(*tally.notes, *self._notes),
+            trace_id=self._trace.id,
+        )
+
+    def _usage(self) -> Usage:
+        counters = self._trace.counters
+        return Usage(
+            prompt_tokens=counters.get("prompt_tokens", 0),
+            completion_tokens=counters.get("completion_tokens", 0),
+            computed_tokens=counters.get("computed_tokens", 0),
+            reused_tokens=counters.get("reused_tokens", 0),
+            retrievals=counters.get("retrievals", 0),
+        )
+
+    def _timing(self, e2e_s: float) -> Timing:
+        trace, asked_s = self._trace, self._asked_s
+        num_later_tokens = max(trace.counters.get("completion_tokens", 0) - 1, 1)
+        return Timing(
+            ttft_s=self._ttft_s,
+            e2e_s=e2e_s,
+            retrieval_s=trace.total_s("encode", asked_s) + trace.total_s("search", asked_s),
+            prefill_s=trace.total_s("prefill", asked_s),
+            tpot_s=(e2e_s - self._ttft_s) / num_later_tokens,
+        )
