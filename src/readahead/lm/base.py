@@ -77,8 +77,17 @@ class Segment(Protocol):
         """Return the memory that it takes."""
         ...
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether it is what the model computes from the tokens alone."""
+        ...
+
     def head(self, num_tokens: int) -> Segment:
         """Return its first ``num_tokens`` positions."""
+        ...
+
+    def unpack(self) -> Segment:
+        """Return it as caches take it."""
         ...
 
 
@@ -98,6 +107,11 @@ class Cache(Protocol):
     @property
     def num_bytes(self) -> int:
         """Return the memory that the held keys and values take."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether all that is held is what the model computes from the tokens alone."""
         ...
 
     def fork(self) -> Cache:

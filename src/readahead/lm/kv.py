@@ -26,10 +26,13 @@ class KVSegment:
     Attributes:
         keys: One tensor a layer, (1, H_kv, num_tokens, D), positions already rotated in.
         values: The same shape.
+        is_exact: Whether they are what the model computes from the tokens alone; False if they
+            were stored in fewer bits, or computed behind something that was.
     """
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
+    is_exact: bool = True
 
     @property
     def num_tokens(self) -> int:
@@ -48,7 +51,12 @@ class KVSegment:
         return KVSegment(
             tuple(key[..., :num_tokens, :] for key in self.keys),
             tuple(value[..., :num_tokens, :] for value in self.values),
+            self.is_exact,
         )
+
+    def unpack(self) -> KVSegment:
+        """Return the segment itself: it is not packed."""
+        return self
 
 
 class KVCache:
@@ -63,6 +71,7 @@ class KVCache:
 
         self.padding = tuple(padding)
         self._max_position = getattr(config, "max_position_embeddings", None)
+        self._num_exact: int | None = None  # leading positions; None: all, and all to come
         self.backend: DynamicCache = DynamicCache(config=config)
 
     @property
@@ -86,6 +95,11 @@ class KVCache:
         ]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether all that is held is what the model computes from the tokens alone."""
+        return self._num_exact is None
+
     def fork(self) -> Self:
         """Return an independent copy."""
         twin = copy.copy(self)
@@ -103,6 +117,8 @@ class KVCache:
         assert surplus >= 0, f"cannot crop {self.length} positions to {length}"
         if surplus == 0:
             return
+        if self._num_exact is not None and length <= self._num_exact:
+            self._num_exact = None
         try:
             self.backend.crop(-surplus)
         except RuntimeError as error:
@@ -131,10 +147,13 @@ class KVCache:
         return KVSegment(
             tuple(layer.keys[..., start:stop, :].clone() for layer in layers),
             tuple(layer.values[..., start:stop, :].clone() for layer in layers),
+            self._num_exact is None or stop <= self._num_exact,
         )
 
     def extend(self, segments: Sequence[Segment]) -> None:
         """Put ``segments`` behind what is held, as if their tokens had been read here.
+
+        Behind one that is not exact nothing is.
 
         Raises:
             BackendError: The kind of cache takes no segments; see ``refusal``.
@@ -144,6 +163,11 @@ class KVCache:
         if not own:
             return
         self._check_segments()
+        length = self.length
+        for segment in own:
+            if self._num_exact is None and not segment.is_exact:
+                self._num_exact = length
+            length += segment.num_tokens
         for index in range(len(own[0].keys)):
             keys = torch.cat([segment.keys[index] for segment in own], dim=-2)
             values = torch.cat([segment.values[index] for segment in own], dim=-2)
