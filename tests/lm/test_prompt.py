@@ -3,7 +3,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.errors import ContextOverflow
-from readahead.lm.prompt import CHINESE, ENGLISH, Wording, build_prompt, passage_text, wording
+from readahead.lm.prompt import (
+    CHINESE,
+    ENGLISH,
+    Context,
+    Part,
+    Wording,
+    build_prompt,
+    first_tokens,
+    joined,
+    num_tokens,
+    passage_text,
+    wording,
+)
 from readahead.lm.tokenizer import Tokenizer
 from readahead.types import Passage
 from tests.conftest import make_tokenizer
@@ -94,3 +106,28 @@ def test_the_model_is_spoken_to_in_the_language_of_the_question(
 ) -> None:
     assert wording(question) is expected
     assert expected.instructions in build_prompt(TOKENIZER, question, [], max_tokens=5000).text
+
+
+def test_a_later_turn_is_appended_and_its_passages_go_on_counting() -> None:
+    first = build_prompt(TOKENIZER, "When?", PASSAGES[:2], max_tokens=5000)
+    answer = Part(tuple(b"At noon."))
+    context = Context((*first.parts, answer), first.passages, first.text + "At noon.")
+    second = build_prompt(TOKENIZER, "Why?", PASSAGES[2:], max_tokens=5000, context=context)
+    assert joined(second.parts) == second.token_ids
+    assert second.token_ids[: len(first.token_ids) + 8] == (*first.token_ids, *answer.token_ids)
+    assert second.text == (
+        f"{first.text}At noon.<|im_end|>\n<|im_start|>user\n{passage_text(3, PASSAGES[2])}"
+        "Question: Why?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    start, stop = second.spans[0]
+    assert TOKENIZER.decode(second.token_ids[start:stop]) == passage_text(3, PASSAGES[2])
+    assert second.passages == PASSAGES[2:]
+
+
+def test_parts_can_be_cut_anywhere() -> None:
+    parts = [Part((1, 2), "a"), Part((3,), "b")]
+    assert first_tokens(parts, 0) == []
+    assert first_tokens(parts, 1) == [Part((1,), "a")]
+    assert first_tokens(parts, 2) == [parts[0]]
+    assert first_tokens(parts, 9) == parts
+    assert num_tokens(parts) == 3

@@ -21,8 +21,8 @@ from readahead.lm import generate
 from readahead.lm.kv import KVCache, KVSegment
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
-from readahead.lm.prompt import Part, build_prompt
-from readahead.lm.reuse import PrefixReader, joined
+from readahead.lm.prompt import Part, build_prompt, joined
+from readahead.lm.reuse import PrefixReader
 from readahead.lm.sample import SamplingParams
 from readahead.trace import Trace
 from readahead.types import Passage
@@ -161,7 +161,7 @@ def test_prompts_come_in_parts_that_join_to_the_whole() -> None:
     passages = [Passage(f"d{n}", f"text {n}", 0, 6, id=f"{n}.1.1") for n in range(3)]
     prompt = build_prompt(MODEL.tokenizer, "why?", passages, max_tokens=10_000)
     assert joined(prompt.parts) == prompt.token_ids
-    assert [p.label for p in prompt.parts] == ["", "0.1.1", "1.1.1", "2.1.1", ""]
+    assert [p.label for p in prompt.parts] == ["", "0.1.1", "1.1.1", "2.1.1", "", ""]
 
 
 # Caches that cannot be cut: plain prefill, the reason told, nothing kept.

@@ -58,6 +58,11 @@ def test_a_template_without_a_system_role_gets_the_system_text_in_the_message() 
     assert (head, tail) == ("<user>Be brief.\n\n", "")
 
 
+def test_a_turn_ends_the_answer_and_begins_the_next_message() -> None:
+    assert Tokenizer(make_tokenizer()).turn() == "<|im_end|>\n<|im_start|>user\n"
+    assert Tokenizer(make_tokenizer(chat_template=None)).turn() == "\n\n"
+
+
 def test_a_model_without_a_template_gets_paragraphs() -> None:
     assert Tokenizer(make_tokenizer(None)).frame("Be brief.") == ("Be brief.\n\n", "\n\nAnswer:")
 

@@ -1,14 +1,15 @@
-"""The prompt of a question over passages, built segment by segment; knows no model.
+"""The prompt of a question over passages, built part by part; knows no model.
 
 Layout: ``[system][passages][question]``, the question last, so that what comes before it can be
-read before it is known. Segments are tokenised one by one and never again together, so the same
-passage behind the same prefix always gives the same token ids.
+read before it is known. A later turn is appended: ``…[answer][passages][question]``. Parts are
+tokenised one by one and never again together, so the same passage behind the same prefix always
+gives the same token ids.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
@@ -67,8 +68,9 @@ class Prompt:
 
     Attributes:
         text: What the ids say, for backends that take text.
-        parts: The same ids: the system's, each passage's, the question's.
-        passages: Those shown, in the order shown.
+        parts: The same ids: those before the passages, each passage's, the question's, and what
+            ends the question.
+        passages: Those shown, in the order shown; not those of earlier turns.
         spans: The token interval ``[start, end)`` of each passage shown.
         dropped: Those that did not fit.
     """
@@ -81,12 +83,26 @@ class Prompt:
     dropped: tuple[Passage, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The earlier turns of a conversation, as they were read and written.
+
+    Attributes:
+        passages: All that they show; the next one's number follows theirs.
+    """
+
+    parts: tuple[Part, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    text: str = ""
+
+
 def build_prompt(
     tokenizer: Tokenizer,
     question: str,
     passages: Sequence[Passage],
     *,
     max_tokens: int,
+    context: Context = Context(),
 ) -> Prompt:
     """Return the prompt, at most ``max_tokens`` long; the last passages are dropped first.
 
@@ -95,41 +111,68 @@ def build_prompt(
         question: Encoded as text: nothing in it, or in a passage, becomes a control token.
         passages: Best first.
         max_tokens: The model's context less the answer.
+        context: The turns that this one follows; nothing of them is dropped.
 
     Raises:
         ContextOverflow: The question does not fit, even without any passage.
     """
     words = wording(question)
     head, tail = tokenizer.frame(words.instructions)
-    head_ids = tokenizer.encode_control(head)
+    if context.parts:
+        head = tokenizer.turn()
     question_text = f"{words.question}{question}"
-    question_ids = tokenizer.encode(question_text) + tokenizer.encode_control(tail)
-    room = max_tokens - len(head_ids) - len(question_ids)
+    before = (*context.parts, Part(tuple(tokenizer.encode_control(head))))
+    asked = (
+        Part(tuple(tokenizer.encode(question_text))),
+        Part(tuple(tokenizer.encode_control(tail))),
+    )
+    num_asked, num_before = num_tokens(asked), num_tokens(before)
+    room = max_tokens - num_before - num_asked
     if room < 0:
         raise ContextOverflow(
-            f"The question takes {len(question_ids)} tokens; "
-            f"there is room for {max_tokens - len(head_ids)}.",
+            f"The question takes {num_asked} tokens; there is room for {max_tokens - num_before}.",
             remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
-    texts = [passage_text(index, passage) for index, passage in enumerate(passages, start=1)]
-    parts = [Part(tuple(head_ids))]
+    first = len(context.passages) + 1
+    texts = [passage_text(number, passage) for number, passage in enumerate(passages, first)]
+    shown: list[Part] = []
     for text, passage in zip(texts, passages, strict=True):
-        passage_ids = tuple(tokenizer.encode(text))
-        room -= len(passage_ids)
+        part = Part(tuple(tokenizer.encode(text)), passage.id)
+        room -= len(part.token_ids)
         if room < 0:
             break
-        parts.append(Part(passage_ids, passage.id))
-    shown = len(parts) - 1
-    stops = list(accumulate(len(part.token_ids) for part in parts))
-    parts.append(Part(tuple(question_ids)))
+        shown.append(part)
+    stops = accumulate((len(part.token_ids) for part in shown), initial=num_before)
+    parts = (*before, *shown, *asked)
     return Prompt(
-        text=head + "".join(texts[:shown]) + question_text + tail,
-        token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
-        parts=tuple(parts),
-        passages=tuple(passages[:shown]),
+        text=context.text + head + "".join(texts[: len(shown)]) + question_text + tail,
+        token_ids=joined(parts),
+        parts=parts,
+        passages=tuple(passages[: len(shown)]),
         spans=tuple(pairwise(stops)),
-        dropped=tuple(passages[shown:]),
+        dropped=tuple(passages[len(shown) :]),
     )
+
+
+def joined(parts: Iterable[Part]) -> tuple[int, ...]:
+    """Return the token ids of ``parts``."""
+    return tuple(chain.from_iterable(part.token_ids for part in parts))
+
+
+def num_tokens(parts: Iterable[Part]) -> int:
+    """Return how many token ids ``parts`` have."""
+    return sum(len(part.token_ids) for part in parts)
+
+
+def first_tokens(parts: Iterable[Part], num: int) -> list[Part]:
+    """Return the first ``num`` tokens of ``parts``; the last part may come shortened."""
+    found = []
+    for part in parts:
+        if num <= 0:
+            break
+        found.append(Part(part.token_ids[:num], part.label))
+        num -= len(part.token_ids)
+    return found
 
 
 def passage_text(number: int, passage: Passage) -> str:

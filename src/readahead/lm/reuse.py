@@ -6,15 +6,14 @@ rounding, and the same greedy tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.prefixtree import PrefixTree, load, num_shared, root_key
-from readahead.lm.prompt import Part
+from readahead.lm.prompt import Part, first_tokens, joined
 from readahead.trace import Trace
 
 
@@ -125,26 +124,12 @@ class PrefixReader:
             reading: May hold more, or only some of it.
             cost_s_per_token: What reading one token took.
         """
-        held = list(_as_far(parts, reading.cache.length))
+        held = first_tokens(parts, reading.cache.length)
         self.tree.insert(held, reading.cache, self._root(), cost_s_per_token=cost_s_per_token)
 
     def _root(self) -> bytes:
         """Return the key of the tree's root; asked anew, for the weights may have changed."""
         return root_key(self.model.fingerprint, self._tenant)
-
-
-def joined(parts: Sequence[Part]) -> tuple[int, ...]:
-    """Return the token ids of ``parts``."""
-    return tuple(chain.from_iterable(part.token_ids for part in parts))
-
-
-def _as_far(parts: Sequence[Part], length: int) -> Iterator[Part]:
-    """Yield the first ``length`` tokens of ``parts``; the last part may come shortened."""
-    for part in parts:
-        if length <= 0:
-            return
-        yield part if len(part.token_ids) <= length else Part(part.token_ids[:length], part.label)
-        length -= len(part.token_ids)
 
 
 def _num_usable(on: Reading | None, token_ids: tuple[int, ...]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _MARK = "\u241eCONTENT\u241e"
+_ENCODED_TEXTS = 1024
 
 
 class Tokenizer:
@@ -33,14 +35,18 @@ class Tokenizer:
             [AddedToken(text, special=True, normalized=False) for text in added],
             special_tokens=True,
         )
+        # The same passages are encoded with every word that is typed.
+        self._encoded = lru_cache(maxsize=_ENCODED_TEXTS)(
+            partial(self._ids, self._text, split_special_tokens=True)
+        )
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``; nothing in it becomes a control token."""
-        return self._ids(self._text, text, split_special_tokens=True)
+        return list(self._encoded(text))
 
     def encode_control(self, text: str) -> list[int]:
         """Return the token ids of trusted ``text``, control tokens included."""
-        return self._ids(self._control, text, split_special_tokens=False)
+        return list(self._ids(self._control, text, split_special_tokens=False))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ``token_ids`` without control tokens."""
@@ -66,6 +72,14 @@ class Tokenizer:
         head, _, tail = rendered.partition(_MARK)
         return head, tail
 
+    def turn(self) -> str:
+        """Return what the chat template writes between an answer and the next user's message."""
+        if not self._control.chat_template:
+            return "\n\n"
+        user = {"role": "user", "content": _MARK}
+        rendered = self._render([user, {"role": "assistant", "content": _MARK}, user])
+        return rendered.split(_MARK)[2]
+
     def _render(self, messages: list[dict[str, str]]) -> str:
         rendered = self._control.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
@@ -76,10 +90,10 @@ class Tokenizer:
     @staticmethod
     def _ids(
         tokenizer: PreTrainedTokenizerBase, text: str, *, split_special_tokens: bool
-    ) -> list[int]:
+    ) -> tuple[int, ...]:
         # A lone surrogate is not a character that a tokenizer can take.
         clean = text.encode("utf-8", "replace").decode("utf-8")
-        return list(
+        return tuple(
             tokenizer.encode(
                 clean, add_special_tokens=False, split_special_tokens=split_special_tokens
             )
