@@ -121,7 +121,7 @@ def test_a_later_turn_is_appended_and_its_passages_go_on_counting() -> None:
     )
     start, stop = second.spans[0]
     assert TOKENIZER.decode(second.token_ids[start:stop]) == passage_text(3, PASSAGES[2])
-    assert second.passages == PASSAGES[2:]
+    assert second.passages == tuple(PASSAGES[2:])
 
 
 def test_parts_can_be_cut_anywhere() -> None:

@@ -81,6 +81,15 @@ def test_passages_of_an_earlier_version_still_resolve(store: Store) -> None:
     assert store.documents()[0].version == 2
 
 
+def test_live_versions_are_those_that_passages_found_have(store: Store) -> None:
+    add_texts(store, a="The old wording.", b="Other.")
+    add_texts(store, a="The new wording.")
+    assert store.live_versions() == {"1.2", "2.1"}
+    assert {id.rpartition(".")[0] for id in passage_ids(store)} == store.live_versions()
+    store.remove(["b"])
+    assert store.live_versions() == {"1.2"}
+
+
 def test_a_name_added_again_after_removal_gets_new_ids(store: Store) -> None:
     add_texts(store, a="First.", b="Other.")
     store.remove(["b"])

@@ -107,6 +107,14 @@ def passage_rowid(connection: apsw.Connection, id: str) -> int:
     return int(row[0])
 
 
+def live_versions(connection: apsw.Connection) -> set[str]:
+    """Return ``document.version`` of every document's current version."""
+    sql = (
+        "SELECT v.document || '.' || v.number FROM documents d JOIN versions v ON v.id = d.version"
+    )
+    return {version for (version,) in connection.execute(sql)}
+
+
 def passages(connection: apsw.Connection, rowids: RowIds) -> list[Passage]:
     """Return passages by their row ids, in this order; unknown ones are left out."""
     rows: list[tuple[Any, ...]] = connection.execute(

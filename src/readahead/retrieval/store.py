@@ -210,6 +210,11 @@ class Store:
         with self._database.read() as connection:
             return [rowid for (rowid,) in connection.execute(f"{sql} ORDER BY p.id", parameters)]
 
+    def live_versions(self) -> set[str]:
+        """Return what the ids of all searchable passages begin with: ``document.version``."""
+        with self._database.read() as connection:
+            return rows.live_versions(connection)
+
     def search_text(
         self, query: str, n: int, filter: Filter | None = None
     ) -> list[tuple[int, float]]:
