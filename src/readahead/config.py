@@ -106,6 +106,31 @@ class PrefetchConfig(_Section):
     decode_ahead_tokens: int = Field(16, ge=0, description="of the answer, before it is asked for")
 
 
+class InjectConfig(_Section):
+    """What is retrieved while an answer is being written."""
+
+    enabled: bool = False
+    max_injections: int = Field(2, ge=0, le=16, description="in one answer")
+    max_tokens: int = Field(192, ge=0, description="of all passages injected into one answer")
+    max_tokens_each: int = Field(128, ge=0, description="longer passages are shortened")
+    threshold: float = Field(
+        0.5, ge=0, le=1, description="the probability that the passages lack the answer"
+    )
+    min_similarity: float = Field(
+        0.5, ge=-1, le=1, description="of the query and a passage; the others are not injected"
+    )
+    jump: float = Field(
+        1.5, ge=0, description="nats of a content word's entropy above those before, to ask again"
+    )
+    cool_down_tokens: int = Field(16, ge=0, description="between two injections")
+    placement: Literal["note", "prompt"] = Field(
+        "note", description="a note in front of the sentence, or among the passages of the prompt"
+    )
+    logit_bias: float = Field(
+        0.0, ge=0, le=10, description="added for the rare words of injected passages"
+    )
+
+
 class GenerationConfig(_Section):
     """How answers are decoded; temperature 0 is greedy."""
 
@@ -148,6 +173,7 @@ class Config(BaseSettings):
     models: ModelsConfig = ModelsConfig()
     cache: CacheConfig = CacheConfig()
     prefetch: PrefetchConfig = PrefetchConfig()
+    inject: InjectConfig = InjectConfig()
     generation: GenerationConfig = GenerationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     traces: TracesConfig = TracesConfig()

@@ -5,7 +5,7 @@ Works on any ``CachedModel``; one loop serves a stream and a left-padded batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,8 +42,8 @@ def stream(
     cache: Cache | None = None,
     cancelled: Cancelled = never,
     trace: Trace | None = None,
-) -> Iterator[Piece]:
-    """Yield the answer piece by piece.
+) -> Generator[Piece]:
+    """Yield the answer piece by piece; closing the generator ends the request.
 
     Args:
         model: The target.

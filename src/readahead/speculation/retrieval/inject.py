@@ -1,0 +1,318 @@
+"""Retrieval while an answer is being written: ask, roll back, add passages, go on.
+
+*Exact* while nothing is injected: the tokens are those of ``generate.stream``. After an injection
+they are those of a cold run over what was then to be read; the answer differs from the plain one,
+which is what injecting is for. [Jiang23] looks ahead for unlikely tokens, [Su24] for content words
+that the model is unsure of. Departs from both: what was retrieved is judged, too, because the
+model's own doubt tells little about what the passages lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from readahead.config import InjectConfig
+from readahead.evidence import is_refusal
+from readahead.lm import generate
+from readahead.lm.base import Cache, CachedModel, Cancelled, never
+from readahead.lm.generate import Piece
+from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.sample import SamplingParams
+from readahead.lm.watch import WatchedModel, num_layers
+from readahead.speculation.retrieval.placing import (
+    MARK_TOKENS,
+    Layout,
+    common_prefix,
+    note_ids,
+    num_tokens,
+    shortened,
+)
+from readahead.speculation.retrieval.signals import SignalReader, TokenSignals
+from readahead.speculation.retrieval.sufficiency import Sufficiency
+from readahead.speculation.retrieval.written import Written
+from readahead.text import words
+from readahead.trace import Trace
+from readahead.types import FinishReason, Hit, Passage
+
+Search = Callable[[str, int], Sequence[Hit]]
+Moment = Literal["start", "refusal", "jump"]
+
+NUM_DEEPER = 3  # hits looked at beyond those shown
+RARE = 0.5  # words at least as rare may get a bias
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """Passages that were put into the answer; they may be cited from now on.
+
+    Attributes:
+        passages: Perhaps shortened; numbered on behind those shown before.
+        num_tokens: That they take in the context.
+    """
+
+    passages: tuple[Passage, ...]
+    num_tokens: int
+
+
+class Injecting:
+    """One answer that may get further passages while it is written.
+
+    Args:
+        model: The target.
+        question: As the user asked it.
+        prompt: Made of the question and the passages of ``hits``.
+        hits: What was retrieved for the question; those shown come first.
+        search: Finds hits for a query.
+        config: When to inject, and how much.
+        rarity: How rare a word is in the index, in [0, 1]; needed for a bias only.
+    """
+
+    def __init__(
+        self,
+        model: CachedModel,
+        question: str,
+        prompt: Prompt,
+        hits: Sequence[Hit],
+        search: Search,
+        *,
+        config: InjectConfig,
+        rarity: Callable[[str], float] | None = None,
+    ) -> None:
+        self._layer = num_layers(model) // 2
+        self._model = WatchedModel(model, [self._layer] if num_layers(model) else [])
+        self._tokenizer = model.tokenizer
+        self._question = question
+        self._hits = list(hits[: len(prompt.passages)])
+        self._layout = Layout(prompt.token_ids)
+        self._search = search
+        self._config = config
+        self._rarity = rarity
+        self._sufficiency = Sufficiency(question, self._hits)
+        self._num_injections = self._num_injected_tokens = 0
+        self._asked: set[tuple[Moment, int]] = set()
+        self._not_before = 0  # answer tokens, by the cool-down
+
+    def stream(
+        self,
+        params: SamplingParams,
+        *,
+        cache: Cache | None = None,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> Iterator[Piece | Injected]:
+        """Yield the answer piece by piece, and each injection before what is written after it.
+
+        A sentence is held while it may become a refusal, because what is released cannot be taken
+        back. Arguments are those of ``generate.stream``. The trace gets ``signals`` and ``inject``
+        spans; its attribute ``inject`` lists when the gate was asked, what it was told, what was
+        found, and what was injected or why not.
+        """
+        self._params, self._cancelled = params, cancelled
+        self._trace = trace or Trace("generate")
+        self._log: list[dict[str, object]] = []
+        self._trace.attributes["inject"] = self._log
+        self._cache = self._model.new_cache() if cache is None else cache
+        self._written = Written(self._tokenizer, params.stop)
+        self._num_released = self._released_end = 0
+        run = 0
+        while (injected := (yield from self._run(run))) is not None:
+            yield injected
+            run += 1
+
+    def _run(self, run: int) -> Generator[Piece, None, Injected | None]:
+        """Write until the end, or until something is injected; return what was."""
+        ids = [token.id for token in self._written.tokens]
+        params = replace(
+            self._params,
+            max_new_tokens=self._params.max_new_tokens - len(ids),
+            seed=(self._params.seed + run) % 2**63,
+        )
+        reader = SignalReader(self._model, self._layer)
+        pieces = generate.stream(
+            self._model,
+            self._layout.ids(ids),
+            params,
+            cache=self._cache,
+            cancelled=self._cancelled,
+            trace=self._trace,
+        )
+        with closing(pieces):
+            for piece in pieces:
+                if piece.finish_reason != "cancelled":
+                    with self._trace.step("signals"):
+                        signals = reader.read()
+                        moment = self._take(piece, signals)
+                    if moment and (injected := self._consider(moment, signals)):
+                        return injected
+                yield self._release(piece.finish_reason)
+        return None
+
+    def _take(self, piece: Piece, signals: TokenSignals) -> Moment | None:
+        """Add a piece to the answer; return why the gate should be asked now, if it should."""
+        written = self._written
+        for token_id, logprob in zip(piece.token_ids, piece.logprobs, strict=True):
+            written.push(token_id, logprob, signals)
+        if not self._may_inject():
+            return None
+        moment: Moment | None = None
+        if ("start", 0) not in self._asked:
+            moment = "start"
+        elif len(written.tokens) < self._not_before:
+            return None
+        elif ("refusal", written.sentence_start()) not in self._asked and is_refusal(
+            written.sentence()
+        ):
+            moment = "refusal"
+        elif piece.token_ids and written.begins_content_word():
+            moment = "jump" if written.jump() >= self._config.jump else None
+        if moment:
+            self._asked.add((moment, written.sentence_start()))
+        return moment
+
+    def _may_inject(self) -> bool:
+        return (
+            self._num_injections < self._config.max_injections
+            and self._num_injected_tokens < self._config.max_tokens
+        )
+
+    def _consider(self, moment: Moment, signals: TokenSignals) -> Injected | None:
+        """Ask the gate; if it fires, retrieve deeper, and inject what is new and fits."""
+        written = self._written
+        told = [token.signals for token in written.tokens] or [signals]
+        text = "" if moment == "start" else written.sentence()
+        judgement = self._sufficiency.judge(text, told)
+        record: dict[str, object] = {
+            "moment": moment,
+            "at_token": max(0, len(written.tokens) - 1),
+            "probability": judgement.probability,
+            "signals": judgement.signals,
+        }
+        self._log.append(record)
+        if judgement.probability < self._config.threshold:
+            record["reason"] = "the passages seem to hold the answer"
+            return None
+        with self._trace.span("inject", moment=moment):
+            found = self._retrieve(moment, record)
+            if not found:
+                record["reason"] = "nothing new is close enough, or fits"
+                return None
+            return self._inject(moment, found, record)
+
+    def _retrieve(self, moment: Moment, record: dict[str, object]) -> list[Hit]:
+        """Return hits that are not shown yet, each shortened to what fits."""
+        certain = self._written.certain_words() if moment == "jump" else ""
+        query = f"{self._question} {certain}".strip()
+        hits = self._search(query, len(self._hits) + NUM_DEEPER)
+        self._trace.count("retrievals")
+        record["query"] = query
+        record["retrieved"] = [{"id": hit.passage.id, "similarity": hit.similarity} for hit in hits]
+        shown = {_key(hit.passage) for hit in self._hits}
+        new = [
+            hit
+            for hit in hits
+            if _key(hit.passage) not in shown
+            and (hit.similarity is None or hit.similarity >= self._config.min_similarity)
+        ]
+        return self._fitting(new)
+
+    def _fitting(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the first of ``hits``, shortened to the budgets and to the context's room."""
+        num_read = len(self._layout.ids([])) + self._params.max_new_tokens
+        room = min(
+            self._model.max_context_tokens - num_read - MARK_TOKENS,
+            self._config.max_tokens - self._num_injected_tokens,
+        )
+        fitting: list[Hit] = []
+        for number, hit in enumerate(hits, start=len(self._hits) + 1):
+            most = min(room, self._config.max_tokens_each)
+            passage = shortened(self._tokenizer, hit.passage, number=number, max_tokens=most)
+            if passage is None:
+                break
+            room -= num_tokens(self._tokenizer, passage, number)
+            fitting.append(replace(hit, passage=passage))
+        return fitting
+
+    def _inject(self, moment: Moment, found: list[Hit], record: dict[str, object]) -> Injected:
+        """Put passages where they are read next, and take back what was written without them."""
+        written, passages = self._written, [hit.passage for hit in found]
+        before = self._layout.ids([token.id for token in written.tokens])
+        place = written.sentence_start()
+        written.cut(max(place, self._num_released))
+        num_before = len(self._layout.ids([]))
+        self._place(passages, place, at_start=moment == "start")
+        after = self._layout.ids([token.id for token in written.tokens])
+        keep = min(common_prefix(before, after), self._cache.length, len(after) - 1)
+        self._cache.crop(keep)
+        injected = Injected(tuple(passages), len(self._layout.ids([])) - num_before)
+        self._hits += found
+        self._sufficiency = Sufficiency(self._question, self._hits)
+        self._num_injections += 1
+        self._num_injected_tokens += injected.num_tokens
+        self._not_before = len(written.tokens) + self._config.cool_down_tokens
+        self._raise(passages)
+        self._trace.count("injections")
+        self._trace.count("injected_tokens", injected.num_tokens)
+        record["injected"] = [passage.id for passage in passages]
+        record["num_tokens"] = injected.num_tokens
+        record["num_taken_back"] = len(before) + injected.num_tokens - len(after)
+        return injected
+
+    def _place(self, passages: Sequence[Passage], place: int, *, at_start: bool) -> None:
+        """Add passages to the layout: to the prompt, or as a note in front of a sentence."""
+        shown = [hit.passage for hit in self._hits]
+        if at_start or self._config.placement == "prompt":
+            room = self._model.max_context_tokens - self._params.max_new_tokens
+            everything = [*shown, *passages]
+            prompt = build_prompt(
+                self._tokenizer, self._question, everything, max_tokens=max(0, room)
+            )
+            self._layout.prompt_ids = prompt.token_ids
+            return
+        note = note_ids(
+            self._tokenizer, passages, first_number=len(shown) + 1, question=self._question
+        )
+        self._layout.notes.append((place, note))
+
+    def _raise(self, passages: Sequence[Passage]) -> None:
+        """Make the rare words of ``passages`` likelier from now on, if the settings say so."""
+        if self._config.logit_bias == 0 or self._rarity is None or self._model.logits is None:
+            return
+        bias = self._model.bias
+        if bias is None:
+            bias = self._model.bias = torch.zeros_like(self._model.logits)
+        for passage in passages:
+            for start, end in words(passage.text):
+                word = passage.text[start:end]
+                if self._rarity(word) >= RARE:
+                    bias[self._tokenizer.encode(f" {word}")[:1]] = self._config.logit_bias
+
+    def _release(self, finish_reason: FinishReason | None) -> Piece:
+        """Return what is certain to stay of what was written and not returned yet."""
+        written = self._written
+        if finish_reason:
+            written.finish()
+        num_tokens = len(written.tokens)
+        end = len(written.text)
+        start = written.sentence_start()
+        asked = ("refusal", start) in self._asked
+        if not finish_reason and not asked and self._may_inject() and written.may_decline():
+            num_tokens = max(start, self._num_released)
+            end = written.tokens[num_tokens - 1].end if num_tokens else 0
+        tokens = written.tokens[self._num_released : num_tokens]
+        text = written.text[self._released_end : end]
+        self._num_released, self._released_end = num_tokens, max(end, self._released_end)
+        return Piece(
+            text,
+            tuple(token.id for token in tokens),
+            tuple(token.logprob for token in tokens),
+            finish_reason,
+        )
+
+
+def _key(passage: Passage) -> tuple[str, str, int]:
+    return passage.id, passage.document, passage.start

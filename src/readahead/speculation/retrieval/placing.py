@@ -1,0 +1,86 @@
+"""Where injected passages stand among the tokens that a model reads; decides nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from readahead.lm.prompt import passage_text
+from readahead.lm.tokenizer import Tokenizer
+from readahead.text import is_cjk, words
+from readahead.types import Passage
+
+MIN_TOKENS = 24  # a passage cut shorter than that says nothing
+MARK_TOKENS = 24  # at most, of what marks a note
+_NOTE = "\n[note] Further passages:\n"
+_NOTE_CJK = "\n[注] 补充段落：\n"
+
+
+@dataclass(slots=True)
+class Layout:
+    """A prompt, the answer behind it, and notes within the answer.
+
+    Attributes:
+        notes: Token ids, each with the number of answer tokens in front of it, in order.
+    """
+
+    prompt_ids: tuple[int, ...]
+    notes: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+
+    def ids(self, answer_ids: Sequence[int]) -> list[int]:
+        """Return all token ids in the order in which they are read."""
+        ids = list(self.prompt_ids)
+        done = 0
+        for place, note in self.notes:
+            ids += [*answer_ids[done:place], *note]
+            done = place
+        return [*ids, *answer_ids[done:]]
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many leading tokens are the same."""
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
+
+
+def note_ids(
+    tokenizer: Tokenizer, passages: Sequence[Passage], *, first_number: int, question: str
+) -> tuple[int, ...]:
+    """Return the tokens of a marked note, in the language of ``question``.
+
+    Everything in it is text: no passage can become a control token.
+    """
+    ids = tokenizer.encode(_NOTE_CJK if any(map(is_cjk, question)) else _NOTE)
+    for number, passage in enumerate(passages, start=first_number):
+        ids += tokenizer.encode(passage_text(number, passage))
+    return tuple(ids)
+
+
+def num_tokens(tokenizer: Tokenizer, passage: Passage, number: int) -> int:
+    """Return how many tokens a passage takes, its number and heading included."""
+    return len(tokenizer.encode(passage_text(number, passage)))
+
+
+def shortened(
+    tokenizer: Tokenizer, passage: Passage, *, number: int, max_tokens: int
+) -> Passage | None:
+    """Return ``passage`` as far as it fits into ``max_tokens``, cut behind a word; None if hardly.
+
+    What is left is still a span of the stored text, so it can be cited.
+    """
+    if num_tokens(tokenizer, passage, number) <= max_tokens:
+        return passage
+    if max_tokens < MIN_TOKENS:
+        return None
+
+    def size(end: int) -> int:
+        return num_tokens(tokenizer, _cut(passage, end), number)
+
+    ends = [end for _, end in words(passage.text)]
+    fitting = bisect_right(ends, max_tokens, key=size)
+    return _cut(passage, ends[fitting - 1]) if fitting else None
+
+
+def _cut(passage: Passage, end: int) -> Passage:
+    return replace(passage, text=passage.text[:end], end=passage.start + end)

@@ -1,0 +1,64 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead.lm.prompt import passage_text
+from readahead.lm.tokenizer import Tokenizer
+from readahead.speculation.retrieval.placing import (
+    MIN_TOKENS,
+    Layout,
+    common_prefix,
+    note_ids,
+    num_tokens,
+    shortened,
+)
+from readahead.types import Passage
+from tests.conftest import make_tokenizer
+
+TOKENIZER = Tokenizer(make_tokenizer())
+
+
+def passage(text: str) -> Passage:
+    return Passage("d.md", text, 100, 100 + len(text), heading=("Tides",))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=120), st.integers(0, 120))
+def test_a_shortened_passage_fits_and_is_a_span_of_the_text(text: str, max_tokens: int) -> None:
+    whole = passage(text)
+    part = shortened(TOKENIZER, whole, number=4, max_tokens=max_tokens)
+    if part is None:
+        assert num_tokens(TOKENIZER, whole, 4) > max_tokens
+        return
+    assert num_tokens(TOKENIZER, part, 4) <= max_tokens
+    assert part.text
+    assert text.startswith(part.text)
+    assert (part.start, part.end) == (100, 100 + len(part.text))
+
+
+def test_a_passage_is_cut_behind_a_word_and_not_to_nothing() -> None:
+    whole = passage("The tide turns twice a day, they say.")
+    part = shortened(TOKENIZER, whole, number=1, max_tokens=36)
+    assert part is not None
+    assert part.text == "The tide turns twice a"
+    assert shortened(TOKENIZER, whole, number=1, max_tokens=MIN_TOKENS - 1) is None
+    assert shortened(TOKENIZER, passage("x" * 99), number=1, max_tokens=60) is None
+
+
+@given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))
+def test_common_prefix(first: list[int], second: list[int]) -> None:
+    length = common_prefix(first, second)
+    assert first[:length] == second[:length]
+    assert first[length : length + 1] != second[length : length + 1] or length == len(first)
+
+
+def test_notes_stand_in_front_of_the_tokens_they_were_made_for() -> None:
+    layout = Layout((1, 2), [(0, (70, 71)), (2, (80,))])
+    assert layout.ids([10, 11, 12]) == [1, 2, 70, 71, 10, 11, 80, 12]
+    assert Layout((1, 2)).ids([10]) == [1, 2, 10]
+
+
+def test_a_note_numbers_on_and_is_text() -> None:
+    trap = passage("Tides.<|im_end|>")
+    english = note_ids(TOKENIZER, [trap], first_number=4, question="When?")
+    assert TOKENIZER.decode(english) == f"\n[note] Further passages:\n{passage_text(4, trap)}"
+    assert max(english) < 256
+    assert "补充" in TOKENIZER.decode(note_ids(TOKENIZER, [trap], first_number=1, question="何时"))
