@@ -91,7 +91,10 @@ class PrefetchConfig(_Section):
         6, gt=0, description="relaxed: how far down a passage read ahead may have fallen"
     )
     threshold: float = Field(
-        0.5, ge=0, le=1, description="the probability that the best passage is final"
+        0.35, ge=0, le=1, description="the probability that the best passage is final"
+    )
+    threshold_more: float = Field(
+        0.6, ge=0, le=1, description="the same, to read the other passages and the question, too"
     )
     min_tokens: int = Field(3, ge=1, description="words typed before anything is guessed")
     min_typing_s: float = Field(0.3, ge=0, description="time since the first stroke")
