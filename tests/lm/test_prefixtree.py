@@ -1,8 +1,10 @@
 """The tree against a plain set of what was read, and against the model's own cold prefill."""
 
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readahead.lm.model import TransformersModel
+from readahead.lm.pack import PackedSegment, Storage
 from readahead.lm.prefixtree import PrefixTree, load, root_key
 from readahead.lm.prompt import Part
+from readahead.lm.spill import Spill
 from tests.conftest import make_llama, make_tokenizer
 
 MODEL = TransformersModel(make_llama(), make_tokenizer())
@@ -106,7 +110,7 @@ def test_the_budget_holds_and_the_cheapest_leaf_goes_first() -> None:
     keep(tree, "sys ", "new ")
     assert tree.num_bytes <= tree.budget_bytes
     assert (known(tree, "sys dear"), known(tree, "sys bad "), known(tree, "sys new ")) == (8, 4, 8)
-    assert tree.num_evicted == 1
+    assert tree.steps == {"evicted": 1}
 
 
 def test_what_was_dear_long_ago_ages() -> None:
@@ -174,7 +178,7 @@ def test_a_wrong_key_is_seen() -> None:
 
 def test_equal_keys_with_other_tokens_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the hash collided, the tokens decide."""
-    monkeypatch.setattr("readahead.lm.prefixtree._child_key", lambda parent, ids: b"same")
+    monkeypatch.setattr("readahead.lm.prefixtree.child_key", lambda parent, ids: b"same")
     tree = PrefixTree(10**9)
     keep(tree, "one ")
     assert keep(tree, "two ") == 0
@@ -205,12 +209,170 @@ def test_threads_leave_a_sound_tree() -> None:
     assert tree.num_bytes <= tree.budget_bytes
 
 
+# Packed and spilled nodes.
+
+
+@pytest.fixture
+def spill(tmp_path: Path) -> Iterator[Spill]:
+    made = Spill(10**6, folder=tmp_path)
+    yield made
+    made.close()
+
+
+def loaded(tree: PrefixTree, text: str) -> tuple[int, bool]:
+    """Return how many tokens a cache gets, and whether they are exact."""
+    cache = MODEL.new_cache()
+    with tree.match(text.encode(), ROOT) as match:
+        load(match, cache)
+        assert match.length == cache.length
+        assert match.is_exact == cache.is_exact
+    return cache.length, cache.is_exact
+
+
+def test_the_cold_are_packed_before_anything_goes() -> None:
+    tree = PrefixTree(12 * TOKEN_BYTES, storage="int8")
+    keep(tree, "sys ", "one ")
+    assert loaded(tree, "sys one ") == (8, True)
+    keep(tree, "sys ", "two ")
+    keep(tree, "sys ", "six ")
+    assert "evicted" not in tree.steps
+    assert tree.steps["packed"]
+    assert tree.num_bytes <= tree.budget_bytes
+    assert [loaded(tree, text)[0] for text in ("sys one ", "sys two ", "sys six ")] == [8, 8, 8]
+    assert tree.check() == []
+
+
+def test_what_is_read_behind_a_packed_node_is_marked_like_it() -> None:
+    tree = PrefixTree(10**9, storage="bfloat16")
+    keep(tree, "sys ", "one ")
+    tree.shrink(tree.num_bytes // 3)
+    assert tree.steps == {"packed": 2}
+    cache = MODEL.new_cache()
+    with tree.match(b"sys one ", ROOT) as match:
+        assert not match.is_exact
+        load(match, cache)
+    MODEL.forward(torch.tensor([list(b"new ")]), cache)
+    tree.clear()
+    tree.insert(parts("sys ", "one ", "new "), cache, ROOT)
+    with tree.match(b"sys one new ", ROOT) as match:
+        assert [node.is_exact for node in match.nodes] == [False] * 3
+    keep(tree, "new ")
+    assert loaded(tree, "new ") == (4, True)
+
+
+def test_a_pinned_node_is_not_packed() -> None:
+    tree = PrefixTree(10**9, storage="int8")
+    keep(tree, "sys ", "one ")
+    with tree.match(b"sys ", ROOT):
+        tree.shrink(10**9)
+        assert loaded(tree, "sys ") == (4, True)
+
+
+def test_a_packed_node_goes_when_packing_is_not_enough() -> None:
+    tree = PrefixTree(10**9, storage="int8")
+    keep(tree, "sys ", "one ")
+    assert tree.shrink(10**9) == 8 * TOKEN_BYTES
+    assert (tree.num_bytes, tree.steps) == (0, {"packed": 2, "evicted": 2})
+
+
+def test_what_loses_its_memory_comes_back_from_the_disk(spill: Spill) -> None:
+    tree = PrefixTree(8 * TOKEN_BYTES, spill=spill)
+    keep(tree, "sys ", "one ")
+    keep(tree, "sys ", "two ")
+    assert tree.num_bytes == 8 * TOKEN_BYTES
+    spill.flush()
+    assert known(tree, "sys one ") == known(tree, "sys two ") == 8
+    assert tree.steps == {"spilled": 1}
+    assert loaded(tree, "sys one ") == (8, True)
+    assert tree.steps == {"spilled": 2, "recalled": 1}
+    assert tree.num_bytes == 8 * TOKEN_BYTES
+    assert tree.check() == []
+
+
+def test_a_whole_path_comes_back(spill: Spill) -> None:
+    tree = PrefixTree(10**9, spill=spill)
+    keep(tree, "sys ", "one ", "two ")
+    tree.shrink(10**9)
+    assert (tree.num_bytes, tree.steps["spilled"]) == (0, 3)
+    spill.flush()
+    assert loaded(tree, "sys one tXX") == (9, True)
+    assert tree.num_bytes == 12 * TOKEN_BYTES
+    assert tree.check() == []
+
+
+def test_what_has_no_room_in_memory_is_used_from_the_disk(spill: Spill) -> None:
+    tree = PrefixTree(8 * TOKEN_BYTES, spill=spill)
+    keep(tree, "sys ", "one ")
+    keep(tree, "sys ", "two ")
+    with tree.match(b"sys two ", ROOT):
+        assert loaded(tree, "sys one ") == (8, True)
+    assert tree.steps == {"spilled": 1}
+
+
+def test_a_packed_node_goes_to_disk_packed(spill: Spill) -> None:
+    tree = PrefixTree(10**9, storage="int8", spill=spill)
+    keep(tree, "sys ")
+    tree.shrink(10**9)
+    spill.flush()
+    assert tree.steps == {"packed": 1, "spilled": 1}
+    assert loaded(tree, "sys ") == (4, False)
+    with tree.match(b"sys ", ROOT) as match:
+        assert isinstance(match.nodes[0].segment, PackedSegment)
+
+
+def test_what_was_harmed_on_disk_shortens_the_match(spill: Spill) -> None:
+    tree = PrefixTree(10**9, spill=spill)
+    keep(tree, "sys ", "one ", "two ")
+    tree.shrink(10**9)
+    spill.flush()
+    assert spill.folder is not None
+    with tree.match(b"sys one two ", ROOT) as match:
+        (spill.folder / f"{match.nodes[1].key.hex()}.safetensors").unlink()
+    assert loaded(tree, "sys one two ") == (4, True)
+    assert known(tree, "sys one two ") == 4
+    assert tree.check() == []
+
+
+def test_a_document_that_goes_leaves_the_disk(spill: Spill) -> None:
+    tree = PrefixTree(10**9, spill=spill)
+    keep(tree, "sys ", "old ", "new ")
+    tree.shrink(10**9)
+    spill.flush()
+    assert spill.folder is not None
+    tree.drop("old ".__eq__)
+    spill.flush()
+    assert len(list(spill.folder.glob("*.safetensors"))) == 1
+    assert tree.labels() == {"sys "}
+
+
+def test_what_is_read_sooner_than_loaded_does_not_go_to_disk(spill: Spill) -> None:
+    tree = PrefixTree(10**9, spill=spill)
+    cache = MODEL.new_cache()
+    MODEL.forward(torch.tensor([list(b"sys ")]), cache)
+    tree.insert(parts("sys "), cache, ROOT, cost_s_per_token=1e-9)
+    tree.shrink(10**9)
+    assert tree.steps == {"evicted": 1}
+
+
+def test_nodes_whose_files_made_room_go_from_the_tree(tmp_path: Path) -> None:
+    spill = Spill(4 * 4 * TOKEN_BYTES, folder=tmp_path)
+    tree = PrefixTree(8 * TOKEN_BYTES, spill=spill)
+    for number in range(40):
+        keep(tree, f"{number:04}")
+        spill.flush()
+    assert 2 < len(tree.labels()) <= 6
+    assert spill.num_bytes <= spill.budget_bytes
+    spill.close()
+
+
 @dataclass
 class Step:
     texts: tuple[str, ...]
     drops: str = ""
     releases: bool = False
     stops_after: int = 99
+    flushes: bool = False
+    harms: bool = False
 
 
 word = st.text("ab", min_size=1, max_size=3)
@@ -221,19 +383,45 @@ steps = st.lists(
         st.sampled_from(["", "", "", "a", "ab"]),
         st.booleans(),
         st.integers(1, 12),
+        st.booleans(),
+        st.sampled_from([False, False, False, True]),
     ),
     min_size=1,
     max_size=12,
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(steps=steps, budget=st.integers(0, 40))
+def harm(spill: Spill) -> None:
+    assert spill.folder is not None
+    for file in list(spill.folder.glob("*.safetensors"))[:1]:
+        file.write_bytes(file.read_bytes()[:-1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=steps,
+    budget=st.integers(0, 40),
+    disk=st.sampled_from([0, 3_000, 10**6]),
+    storage=st.sampled_from(["same", "same", "bfloat16", "int8"]),
+)
 def test_whatever_happens_what_is_given_back_is_what_a_cold_prefill_computes(
-    steps: list[Step], budget: int
+    steps: list[Step], budget: int, disk: int, storage: Storage
 ) -> None:
-    """Random orders, partial hits, pins, evictions, drops and interrupted readings."""
-    tree = PrefixTree(budget * TOKEN_BYTES)
+    """Random orders, partial hits, pins, evictions, drops, interrupted readings, harmed files.
+
+    What is not exact says so, and is near in the first layer, which depends on its token alone.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        spill = Spill(disk, folder=Path(folder)) if disk else None
+        tree = PrefixTree(budget * TOKEN_BYTES, storage=storage, spill=spill)
+        check_steps(steps, tree, spill, may_lose_bits=storage != "same")
+        if spill:
+            spill.close()
+
+
+def check_steps(
+    steps: list[Step], tree: PrefixTree, spill: Spill | None, *, may_lose_bits: bool
+) -> None:
     pinned = []
     for step in steps:
         ids = "".join(step.texts).encode()
@@ -241,15 +429,22 @@ def test_whatever_happens_what_is_given_back_is_what_a_cold_prefill_computes(
         cache = MODEL.new_cache()
         load(match, cache)
         assert cache.length == match.length
+        assert cache.is_exact or may_lose_bits
         held = cache.cut(0, cache.length).keys if cache.length else ()
-        for ours, cold in zip(held, read(ids)[: len(held)], strict=True):
-            torch.testing.assert_close(ours, cold[..., : match.length, :], atol=1e-4, rtol=0)
+        layers = list(zip(held, read(ids)[: len(held)], strict=True))
+        for ours, cold in layers if cache.is_exact else layers[:1]:
+            near = 1e-4 if cache.is_exact else 0.05
+            torch.testing.assert_close(ours, cold[..., : match.length, :], atol=near, rtol=0)
         if match.length < len(ids):
             MODEL.forward(torch.tensor([list(ids[match.length :][: step.stops_after])]), cache)
         tree.insert(parts(*step.texts), cache, ROOT)
         match.release() if step.releases else pinned.append(match)
         if step.drops:
             tree.drop(step.drops.__eq__)
+        if spill and step.flushes:
+            spill.flush()
+            harm(spill) if step.harms else None
+            assert spill.num_bytes <= spill.budget_bytes
         assert tree.check() == []
         assert tree.num_bytes <= tree.budget_bytes
     for match in pinned:

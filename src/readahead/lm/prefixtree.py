@@ -1,65 +1,36 @@
 """Keys and values of prefixes that were read before, in a tree; knows no model and no prompt.
 
 A node holds one segment: a run of tokens with their keys and values, which are valid only behind
-the tokens of its ancestors. *Exact*: what the tree gives back is what was cut from a cache, and it
-is given only for the same tokens at the same positions under the same model.
+the tokens of its ancestors. *Exact*, unless ``storage`` packs what is cold: what the tree gives
+back is what was cut from a cache, and it is given only for the same tokens at the same positions
+under the same model.
 
     root ── [system 0:41] ── [passage A 41:190] ── [passage B 190:330]
                        └──── [passage B 41:181]                          the same text, other KV
 
-Segments stay as they were inserted. Two siblings may begin with the same tokens; the match is the
-longest over all of them, and may end within a node.
+Segments are cut as they were inserted. Two siblings may begin with the same tokens; the match is
+the longest over all of them, and may end within a node.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from readahead.lm.base import Cache, Segment
+from readahead.lm.budget import Budget
+from readahead.lm.node import Node, child_key, longest
+from readahead.lm.node import num_shared as num_shared
+from readahead.lm.pack import Storage
 from readahead.lm.prompt import Part
+from readahead.lm.spill import Spill
 
 TokenIds = Sequence[int]
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """One part at its place, with its keys and values.
-
-    Attributes:
-        key: sha256(parent's key ‖ token ids); a root's is sha256(fingerprint ‖ tenant).
-        num_pins: How many requests rely on it; a pinned node is not evicted.
-        cost_s: What reading its tokens took.
-        priority: The higher, the longer it is kept; see ``PrefixTree``.
-    """
-
-    key: bytes
-    parent: Node | None = None
-    part: Part = Part(())
-    segment: Segment | None = None
-    cost_s: float = 0.0
-    num_uses: int = 0
-    num_pins: int = 0
-    priority: float = 0.0
-    children: dict[bytes, Node] = field(default_factory=dict)
-
-    @property
-    def num_bytes(self) -> int:
-        """Return the memory that its keys and values take."""
-        return 0 if self.segment is None else self.segment.num_bytes
-
-    def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it."""
-        yield self
-        for child in list(self.children.values()):
-            yield from child.walk()
 
 
 class Match:
@@ -67,7 +38,8 @@ class Match:
 
     Attributes:
         nodes: From the root's child downwards.
-        length: How many tokens match; the last node may be matched in part.
+        length: How many tokens match; the last node may be matched in part. What turns out to be
+            lost on disk shortens it.
     """
 
     def __init__(self, tree: PrefixTree, nodes: Sequence[Node], length: int) -> None:
@@ -75,6 +47,23 @@ class Match:
         self.nodes = tuple(nodes)
         self.length = length
         self._is_pinned = True
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether all of it is what the model computes from the tokens alone."""
+        return all(node.is_exact for node in self.nodes)
+
+    def segments(self) -> list[Segment]:
+        """Return the keys and values of its tokens, from the disk where they are there."""
+        found: list[Segment] = []
+        left = self.length
+        for node in self.nodes:
+            if (segment := self._tree._recall(node)) is None:
+                self.length -= left
+                break
+            found.append(segment.head(min(left, segment.num_tokens)))
+            left -= found[-1].num_tokens
+        return found
 
     def release(self) -> None:
         """Let the tree evict the path again."""
@@ -97,24 +86,36 @@ class Match:
 class PrefixTree:
     """Segments of several models and tenants under one budget; may be used from several threads.
 
-    When the budget is full, leaves go by the greedy-dual rule for size and frequency, the lowest
-    first [Cherkasova98]:
-
-        priority = clock + uses · cost_s / num_bytes
-
-    clock: the priority of the last leaf that went, so that what was dear long ago ages.
+    When the budget is full, what is cold is packed, goes to disk, or goes; see ``Budget``. Packing
+    is *approximate*, and so is what is computed behind it: segments, caches and matches say so.
 
     Args:
         budget_bytes: The memory that all keys and values together may take.
+        storage: How nodes not used lately are stored; ``same`` keeps everything exact.
+        spill: Takes what loses its memory; None has no disk.
     """
 
-    def __init__(self, budget_bytes: int) -> None:
-        self.budget_bytes = budget_bytes
-        self.num_bytes = 0
-        self.num_evicted = 0
-        self._roots: dict[bytes, Node] = {}
-        self._clock = 0.0
+    def __init__(
+        self, budget_bytes: int, *, storage: Storage = "same", spill: Spill | None = None
+    ) -> None:
+        self._budget = Budget(budget_bytes, storage, spill)
         self._lock = threading.RLock()
+
+    @property
+    def budget_bytes(self) -> int:
+        """Return the memory that all keys and values together may take."""
+        return self._budget.limit_bytes
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that they take."""
+        return self._budget.num_bytes
+
+    @property
+    def steps(self) -> Counter[str]:
+        """Return how often nodes were ``packed``, ``spilled``, ``recalled`` and ``evicted``."""
+        with self._lock:
+            return self._budget.steps.copy()
 
     def match(self, token_ids: TokenIds, root: bytes) -> Match:
         """Return the longest known prefix of ``token_ids``, pinned.
@@ -126,11 +127,11 @@ class PrefixTree:
             root: Names model and tenant, see ``root_key``; elsewhere nothing matches.
         """
         with self._lock:
-            top = self._roots.get(root)
-            nodes, length = ([], 0) if top is None else _longest(top, tuple(token_ids))
+            top = self._budget.roots.get(root)
+            nodes, length = ([], 0) if top is None else longest(top, tuple(token_ids))
             for node in nodes:
                 node.num_pins += 1
-                self._touch(node)
+                self._budget.use(node)
             return Match(self, nodes, length)
 
     def insert(
@@ -150,20 +151,22 @@ class PrefixTree:
         if cache.refusal:
             return 0
         with self._lock:
-            node = self._roots.setdefault(root, Node(root))
+            node = self._budget.roots.setdefault(root, Node(root))
             path: list[Node] = []
             start = 0
-            for part in parts:
-                if (stop := start + len(part.token_ids)) > cache.length:
-                    break
-                cost_s = cost_s_per_token * len(part.token_ids)
-                child = self._child(node, part, cost_s, partial(cache.cut, start, stop))
-                if child is None:
-                    break
-                child.num_pins += 1
-                path.append(child)
-                node, start = child, stop
-            self._unpin(path)
+            try:
+                for part in parts:
+                    if (stop := start + len(part.token_ids)) > cache.length:
+                        break
+                    cost_s = cost_s_per_token * len(part.token_ids)
+                    child = self._child(node, part, cost_s, partial(cache.cut, start, stop))
+                    if child is None:
+                        break
+                    child.num_pins += 1
+                    path.append(child)
+                    node, start = child, stop
+            finally:
+                self._unpin(path)
             return start
 
     def drop(self, is_stale: Callable[[str], bool]) -> int:
@@ -172,54 +175,57 @@ class PrefixTree:
         Requests that pinned one finish with what they hold.
         """
         with self._lock:
-            stale = [n for n in self._nodes() if n.part.label and is_stale(n.part.label)]
-            return sum(self._cut_off(node) for node in stale)
+            stale = [n for n in self._budget.nodes() if n.part.label and is_stale(n.part.label)]
+            return sum(self._budget.remove(node) for node in stale)
 
     def labels(self) -> set[str]:
         """Return the labels of all nodes."""
         with self._lock:
-            return {node.part.label for node in self._nodes()} - {""}
+            return {node.part.label for node in self._budget.nodes()} - {""}
 
     def make_room(self, num_bytes: int) -> bool:
-        """Evict until ``num_bytes`` more fit into the budget; return whether they do."""
+        """Give memory back until ``num_bytes`` more fit into the budget; return whether they do."""
         with self._lock:
-            while self.num_bytes + num_bytes > self.budget_bytes:
-                leaves = (n for n in self._nodes() if not n.children and not n.num_pins)
-                leaf = min(leaves, key=lambda node: node.priority, default=None)
-                if leaf is None:
-                    return False
-                self._clock = leaf.priority
-                self.num_evicted += 1
-                self._cut_off(leaf)
-            return True
+            return self._budget.make_room(num_bytes)
+
+    def shrink(self, num_bytes: int) -> int:
+        """Give back ``num_bytes`` of memory, or what there is; return how many were given."""
+        with self._lock:
+            before = self.num_bytes
+            self._budget.shrink_to(max(0, before - num_bytes))
+            return before - self.num_bytes
 
     def clear(self) -> None:
         """Drop everything that is not pinned."""
         with self._lock:
-            budget_bytes, self.budget_bytes = self.budget_bytes, 0
-            self.make_room(0)
-            self.budget_bytes = budget_bytes
+            for node in list(self._budget.nodes()):
+                if not any(one.num_pins for one in node.walk()):
+                    self._budget.remove(node)
 
     def check(self) -> list[str]:
         """Return what contradicts itself in the tree; empty if it is sound."""
         with self._lock:
-            nodes = list(self._nodes())
-            wrong = [f"{n.part.token_ids[:4]}: key" for n in nodes if n.key != _key(n)]
-            wrong += [f"{n.part.token_ids[:4]}: length" for n in nodes if not _fits(n)]
+            nodes = list(self._budget.nodes())
+            wrong = [contradiction for node in nodes for contradiction in node.contradictions()]
             if (total := sum(node.num_bytes for node in nodes)) != self.num_bytes:
                 wrong.append(f"{self.num_bytes} bytes counted, {total} held")
             return wrong
 
-    def _nodes(self) -> Iterator[Node]:
-        """Yield all nodes but the roots."""
-        for root in self._roots.values():
-            yield from (node for node in root.walk() if node is not root)
+    def _recall(self, node: Node) -> Segment | None:
+        """Return the segment of a pinned node, from the disk if need be; None if it is lost."""
+        spill = self._budget.spill
+        if node.segment is not None or spill is None:
+            return node.segment
+        segment = spill.get(node.key)  # without the lock: nobody else waits
+        with self._lock:
+            self._budget.take_back(node, segment)
+        return segment
 
     def _child(
         self, parent: Node, part: Part, cost_s: float, cut: Callable[[], Segment]
     ) -> Node | None:
         """Return the child of ``parent`` for ``part``, made if need be and there is room."""
-        key = _child_key(parent.key, part.token_ids)
+        key = child_key(parent.key, part.token_ids)
         if (known := parent.children.get(key)) is not None:
             return known if known.part.token_ids == part.token_ids else None
         segment = cut()
@@ -228,10 +234,10 @@ class PrefixTree:
         parent.num_pins -= 1
         if not has_room:
             return None
-        child = Node(key, parent, part, segment, cost_s)
+        child = Node(key, parent, part, cost_s=cost_s)
         parent.children[key] = child
-        self.num_bytes += child.num_bytes
-        self._touch(child)
+        self._budget.hold(child, segment)
+        self._budget.use(child)
         self._absorb(child)
         return child
 
@@ -242,34 +248,12 @@ class PrefixTree:
             mine, its = node.part.token_ids, sibling.part.token_ids
             is_part = len(its) < len(mine) and mine[: len(its)] == its
             if is_part and not sibling.children and not sibling.num_pins:
-                self._cut_off(sibling)
-
-    def _touch(self, node: Node) -> None:
-        node.num_uses += 1
-        node.priority = self._clock + node.num_uses * node.cost_s / max(1, node.num_bytes)
+                self._budget.remove(sibling)
 
     def _unpin(self, nodes: Sequence[Node]) -> None:
         with self._lock:
             for node in nodes:
                 node.num_pins -= 1
-
-    def _cut_off(self, node: Node) -> int:
-        """Take ``node`` and all below it out of the tree; return how many there were."""
-        if node.parent is None or node.parent.children.pop(node.key, None) is None:
-            return 0  # went with an ancestor
-        gone = list(node.walk())
-        self.num_bytes -= sum(one.num_bytes for one in gone)
-        for one in gone:
-            one.parent = None
-        return len(gone)
-
-
-def num_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Return how many first tokens ``a`` and ``b`` share."""
-    if a == b[: len(a)]:
-        return len(a)
-    pairs = zip(a, b, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def root_key(fingerprint: str, tenant: str = "") -> bytes:
@@ -284,38 +268,4 @@ def root_key(fingerprint: str, tenant: str = "") -> bytes:
 
 def load(match: Match, cache: Cache) -> None:
     """Put what ``match`` holds into ``cache``, which is empty."""
-    left = match.length
-    segments: list[Segment] = []
-    for node in match.nodes:
-        assert node.segment is not None
-        num_tokens = min(left, node.segment.num_tokens)
-        segments.append(node.segment.head(num_tokens))
-        left -= num_tokens
-    cache.extend(segments)
-
-
-def _longest(node: Node, token_ids: tuple[int, ...]) -> tuple[list[Node], int]:
-    """Return the path below ``node`` that shares most tokens with ``token_ids``."""
-    best: tuple[list[Node], int] = ([], 0)
-    for child in node.children.values():
-        shared = num_shared(child.part.token_ids, token_ids)
-        path, length = [child], shared
-        if shared == len(child.part.token_ids):
-            below, more = _longest(child, token_ids[shared:])
-            path, length = path + below, shared + more
-        if length > best[1]:
-            best = (path, length)
-    return best
-
-
-def _child_key(parent: bytes, token_ids: tuple[int, ...]) -> bytes:
-    return hashlib.sha256(parent + np.asarray(token_ids, dtype=np.int64).tobytes()).digest()
-
-
-def _key(node: Node) -> bytes:
-    return _child_key(node.parent.key, node.part.token_ids) if node.parent else node.key
-
-
-def _fits(node: Node) -> bool:
-    segment = node.segment
-    return segment is not None and segment.num_tokens == len(node.part.token_ids)
+    cache.extend([segment.unpack() for segment in match.segments()])
