@@ -218,3 +218,18 @@ TRICKY = (
 def test_any_stream_says_what_the_whole_says(parts: list[str], spaced: list[bool]) -> None:
     answer = "".join(part + " " * space for part, space in zip(parts, spaced, strict=False))
     assert cite(answer)[0] == cite([answer])[0]
+
+
+def test_passages_that_came_during_the_answer_are_cited_like_the_others() -> None:
+    citing = Citing(PASSAGES[:1], "", threshold=0.5)
+    events = list(citing.push("Admission is 9 euros. The mirror measures 60 cm. "))
+    events += citing.push("The dome")
+    citing.extend(PASSAGES[1:2])
+    events += citing.push(" is old. It was built in Jena in 1987 [2].")
+    events += citing.finish()
+    text = "".join(event for event in events if isinstance(event, str))
+    assert text == (
+        "Admission is 9 euros. [1] The mirror measures 60 cm. The dome is old. "
+        "It was built in Jena in 1987. [2]"
+    )
+    assert [citation.passage_id for citation in citing.citations] == ["1.1.0", "2.1.0"]

@@ -85,6 +85,11 @@ class Citing:
         self._evidence = Evidence(passages)
         self._sentence = _Sentence()
 
+    def extend(self, passages: Sequence[Passage]) -> None:
+        """Add passages that may be cited from now on; their numbers go on behind the others."""
+        self._passages = (*self._passages, *passages)
+        self._evidence = Evidence(self._passages)
+
     def push(self, piece: str) -> Iterator[str | Citation]:
         """Yield what became certain with ``piece``; a citation comes before its first marker."""
         self._sentence.text += piece
