@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from readahead.knowledge import KnowledgeBase
     from readahead.lm.weights import pull
     from readahead.retrieval.base import Filter
+    from readahead.session import Session
     from readahead.types import Answer, Citation, Document, Hit, Passage
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ _HOMES = {
     "KnowledgeBase": "readahead.knowledge",
     "Passage": "readahead.types",
     "ReadaheadError": "readahead.errors",
+    "Session": "readahead.session",
     "load_config": "readahead.config",
     "pull": "readahead.lm.weights",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "KnowledgeBase",
     "Passage",
     "ReadaheadError",
+    "Session",
     "__version__",
     "load_config",
     "pull",

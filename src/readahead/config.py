@@ -96,6 +96,9 @@ class PrefetchConfig(_Section):
     threshold_more: float = Field(
         0.6, ge=0, le=1, description="the same, to read the other passages and the question, too"
     )
+    num_runners_up: int = Field(
+        0, ge=0, le=16, description="passages behind the first that are read in its place, too"
+    )
     min_tokens: int = Field(3, ge=1, description="words typed before anything is guessed")
     min_typing_s: float = Field(0.3, ge=0, description="time since the first stroke")
     debounce_s: float = Field(0.03, ge=0, description="time since the last stroke")

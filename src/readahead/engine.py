@@ -15,13 +15,17 @@ from readahead.errors import ContextOverflow, InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
 from readahead.lm.base import CachedModel, Cancelled, never
+from readahead.lm.memory import budget_bytes
 from readahead.lm.model import TransformersModel
+from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.reuse import PrefixReader
 from readahead.lm.sample import SamplingParams
 from readahead.lm.weights import resolve
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.trace import Trace
+from readahead.turns import Turns
 from readahead.types import Answer, Hit, Passage
 
 METHODS = ("plain",)
@@ -33,6 +37,7 @@ class Engine:
     def __init__(self, knowledge: KnowledgeBase, target: TransformersModel | None = None) -> None:
         self.knowledge = knowledge
         self.config = knowledge.config
+        self.turns = Turns()
         if target is not None:
             self.target = target
 
@@ -77,6 +82,12 @@ class Engine:
             name=models.target,
             prefill_step_tokens=models.prefill_step_tokens,
         )
+
+    @cached_property
+    def reader(self) -> PrefixReader:
+        """Return what reads prompts and remembers them; all sessions share it."""
+        target = self.target
+        return PrefixReader(target, PrefixTree(budget_bytes(self.config.cache, target.device)))
 
     def load(self) -> Self:
         """Load what the first question would load, and return the engine.

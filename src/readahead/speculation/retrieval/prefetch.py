@@ -1,0 +1,395 @@
+"""Read the passages of a question ahead while it is typed; knows no threads and no clocks.
+
+Guess: the passages that the part typed so far retrieves. Check: retrieve again with the finished
+question. Roll-back: crop the cache to what the right prompt shares with what was read. *Exact* in
+float32: the answer is that of a cold run over the same passages in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from readahead.config import PrefetchConfig
+from readahead.lm import generate
+from readahead.lm.base import Cancelled, never
+from readahead.lm.generate import Piece
+from readahead.lm.prefixtree import num_shared
+from readahead.lm.prompt import Context, Part, Prompt, build_prompt, first_tokens, num_tokens
+from readahead.lm.reuse import PrefixReader, Reading
+from readahead.lm.sample import SamplingParams
+from readahead.speculation.retrieval.gate import Decision, TypingGate
+from readahead.speculation.retrieval.order import order_passages
+from readahead.speculation.retrieval.typed import complete_part
+from readahead.trace import Trace
+from readahead.types import Hit, Passage
+
+Search = Callable[[str, Trace], Sequence[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What stays the same while one question is typed.
+
+    Attributes:
+        k: How many passages the model is shown.
+        max_tokens: The model's context less the answer.
+        context: The turns that the question follows.
+    """
+
+    k: int
+    max_tokens: int
+    params: SamplingParams
+    context: Context = Context()
+
+
+@dataclass(slots=True)
+class Ahead:
+    """The first tokens of an answer to a question that was not asked yet: a disposable branch.
+
+    Attributes:
+        pieces: What was decoded so far; ``rest`` goes on from there.
+        cancelled: Asked by ``rest`` between steps; replaced when the question is asked.
+    """
+
+    question: str
+    prompt: Prompt
+    reading: Reading
+    pieces: list[Piece] = field(default_factory=list)
+    rest: Iterator[Piece] = iter(())
+    cancelled: Cancelled = never
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the answer has ended already."""
+        return bool(self.pieces) and self.pieces[-1].finish_reason is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An answer that is about to be streamed.
+
+    Attributes:
+        reading: Its cache grows while ``pieces`` are taken.
+        num_useful_tokens: How many of the prompt's tokens were computed ahead and are used.
+        num_kept_passages: How many passages of the last guess are used, the first ones.
+        num_pieces_ahead: How many steps of the answer were decoded ahead and are used.
+    """
+
+    prompt: Prompt
+    hits: tuple[Hit, ...]
+    pieces: Iterator[Piece]
+    reading: Reading
+    num_useful_tokens: int
+    num_kept_passages: int
+    num_pieces_ahead: int = 0
+
+
+class Prefetcher:
+    """Guesses for one question after the other; used by one thread at a time.
+
+    Args:
+        search: Returns the hits of a question, best first, more than are shown.
+        reader: Reads prompts and remembers them.
+        gate: Decides which guesses are worth their prefill.
+        config: What may be done ahead.
+    """
+
+    def __init__(
+        self, search: Search, reader: PrefixReader, gate: TypingGate, config: PrefetchConfig
+    ) -> None:
+        self._search = search
+        self._reader = reader
+        self._gate = gate
+        self._config = config
+        self._found: dict[str, tuple[Hit, ...]] = {}
+        self.reset()
+
+    def reset(self, reading: Reading | None = None) -> None:
+        """Forget the question; the next one begins.
+
+        Args:
+            reading: Holds the context of the next one.
+        """
+        self._gate.reset()
+        self._found.clear()
+        self._typed = ""
+        self._computed: list[tuple[tuple[int, ...], int]] = []  # token ids, the first one computed
+        self._reading = reading
+        self.decision: Decision | None = None
+        self.reason = ""
+        self.ahead: Ahead | None = None
+        self.prompt: Prompt | None = None
+
+    def forget_found(self) -> None:
+        """Search again even for what was searched: the knowledge base has changed."""
+        self._found.clear()
+        self.ahead = None
+        self._typed = ""
+
+    def guess(
+        self,
+        text: str,
+        request: Request,
+        *,
+        since_first_s: float,
+        since_last_s: float,
+        is_resting: bool = False,
+        cancelled: Cancelled = never,
+        trace: Trace,
+    ) -> bool:
+        """Retrieve with what is typed and read what is found, if the gate lets it pass.
+
+        Call it again with the same text to go on after a cancellation.
+
+        Args:
+            text: All that is typed; of a moving text the last, perhaps unfinished word is left out.
+            request: What the question is part of.
+            since_first_s: Seconds since the first stroke.
+            since_last_s: Seconds since the last one.
+            is_resting: Whether no key moved for so long that the last word is finished.
+            cancelled: True ends the reading within one step; what was read is kept.
+            trace: Gets a ``guess`` span with the signals of the gate.
+
+        Returns:
+            Whether there is nothing left to do for this text.
+        """
+        part = text.strip() if is_resting else complete_part(text)
+        if part != self._typed:
+            self.reason = self._gate.wait(
+                part, since_first_s=since_first_s, since_last_s=since_last_s
+            )
+            if self.reason:
+                return True
+            with trace.span("guess", text=part) as span:
+                hits = self._hits(part, trace)
+                self.decision = self._gate.decide(part, hits)
+                span.attributes |= _shown(self.decision)
+            self._typed, self.reason = part, self.decision.reason
+        if self.decision is None or not self.decision.passed:
+            return True
+        return self._read_ahead(part, request, cancelled, trace)
+
+    def finish(
+        self, text: str, request: Request, *, cancelled: Cancelled = never, trace: Trace
+    ) -> bool:
+        """Read a question that seems finished as a whole, and decode the answer's first tokens.
+
+        Returns:
+            Whether there is nothing left to do for this text.
+        """
+        question = text.strip()
+        if self.ahead is None or self.ahead.question != question:
+            with trace.span("guess", text=question, is_finished=True):
+                hits = self._hits(question, trace)
+            prompt = self._prompt(question, hits, request)
+            if not prompt.passages and not request.context.parts:
+                return True
+            # All but the last token, which must be read to predict the next.
+            parts = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
+            self.prompt = prompt
+            if not self._read(parts, len(prompt.parts) - 2, cancelled, trace):
+                return False
+            self.ahead = self._branch(question, prompt, request.params, trace)
+        return self._decode_ahead(self.ahead, cancelled, trace)
+
+    def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
+        """Read the runners-up in the place of the first passage, should one of them overtake it.
+
+        Returns:
+            Whether there is nothing left to do for this text.
+        """
+        hits = self._found.get(self._typed, ())
+        if self.decision is None or not self.decision.passed or request.context.parts:
+            return True
+        for hit in hits[1 : 1 + self._config.num_runners_up]:
+            parts = self._built(self._typed, [hit.passage], request).parts[:-2]
+            reading = self._reader.read(
+                parts, step_tokens=self._config.step_tokens, cancelled=cancelled, trace=trace
+            )
+            if len(self._counted(reading).token_ids) < num_tokens(parts):
+                return False
+        return True
+
+    def found(self, question: str) -> tuple[Hit, ...] | None:
+        """Return what was found ahead for just this question, None if it was not searched for."""
+        return self._found.get(question.strip())
+
+    def take(
+        self,
+        text: str,
+        hits: Sequence[Hit],
+        request: Request,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace,
+    ) -> Start:
+        """Return the answer's beginning for the finished question: check the guess, keep the rest.
+
+        Args:
+            text: The question as it was submitted.
+            hits: What it retrieves.
+            request: What it is part of.
+            cancelled: Asked before each model step of the answer.
+            trace: Of the request.
+
+        Raises:
+            ContextOverflow: The question does not fit.
+        """
+        question = text.strip()
+        ahead = self.ahead
+        if ahead is not None and ahead.question == question:
+            return self._taken(ahead, tuple(hits), cancelled)
+        prompt = self._prompt(question, hits, request)
+        unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
+        reading = self._reader.open(unread, self._reading, trace=trace)
+        pieces = self._answer(prompt, request.params, reading, cancelled, trace)
+        return Start(prompt, tuple(hits), pieces, reading, *self._use_of(prompt))
+
+    @property
+    def num_computed_tokens(self) -> int:
+        """Return how many of the prompts' tokens were computed ahead for this question."""
+        return sum(len(ids) - first for ids, first in self._computed)
+
+    def _hits(self, question: str, trace: Trace) -> tuple[Hit, ...]:
+        if question not in self._found:
+            self._found[question] = tuple(self._search(question, trace))
+        return self._found[question]
+
+    def _prompt(
+        self, question: str, hits: Sequence[Hit], request: Request, num_passages: int | None = None
+    ) -> Prompt:
+        """Return the prompt with the first passages in the order that the policy chooses."""
+        shown = {passage.id for passage in request.context.passages}
+        new = [hit for hit in hits if hit.passage.id not in shown]
+        num_shown = sum(hit.passage.id in shown for hit in hits[: request.k])
+
+        def known(passages: Sequence[Passage]) -> tuple[int, int]:
+            parts = self._built(question, passages, request).parts[:-2]
+            return self._reader.num_known(parts, self._reading), num_tokens(parts)
+
+        k = max(0, request.k - num_shown)
+        passages = order_passages(new, k, self._config, known)
+        return self._built(question, passages[:num_passages], request)
+
+    def _built(self, question: str, passages: Sequence[Passage], request: Request) -> Prompt:
+        return build_prompt(
+            self._reader.model.tokenizer,
+            question,
+            passages,
+            max_tokens=request.max_tokens,
+            context=request.context,
+        )
+
+    def _read_ahead(self, text: str, request: Request, cancelled: Cancelled, trace: Trace) -> bool:
+        """Read the passages and, once they are all read, as much of the question as will stay."""
+        assert self.decision is not None
+        is_sure = self.decision.probability >= self._config.threshold_more
+        self.prompt = prompt = self._prompt(
+            text, self._found[text], request, None if is_sure else 1
+        )
+        parts = list(prompt.parts[:-2])
+        num_kept = len(parts)
+        if is_sure:
+            question = prompt.parts[-2].token_ids
+            parts.append(Part(question[: max(0, len(question) - self._config.held_back_tokens)]))
+        return self._read(parts, num_kept, cancelled, trace)
+
+    def _read(
+        self, parts: Sequence[Part], num_kept: int, cancelled: Cancelled, trace: Trace
+    ) -> bool:
+        """Read ``parts``; return whether it came to its end."""
+        self.ahead = None  # it decodes on the cache that is now taken over
+        self._reading = self._counted(
+            self._reader.read(
+                parts,
+                self._reading,
+                num_kept=num_kept,
+                step_tokens=self._config.step_tokens,
+                cancelled=cancelled,
+                trace=trace,
+            )
+        )
+        return len(self._reading.token_ids) == num_tokens(parts)
+
+    def _counted(self, reading: Reading) -> Reading:
+        if reading.num_computed_tokens:
+            first = len(reading.token_ids) - reading.num_computed_tokens
+            self._computed.append((reading.token_ids, first))
+        return reading
+
+    def _branch(self, question: str, prompt: Prompt, params: SamplingParams, trace: Trace) -> Ahead:
+        assert self._reading is not None
+        ahead = Ahead(question, prompt, self._reading)
+        ahead.rest = generate.stream(
+            self._reader.model,
+            prompt.token_ids,
+            params,
+            cache=self._reading.cache,
+            cancelled=lambda: ahead.cancelled(),
+            trace=trace,
+        )
+        return ahead
+
+    def _decode_ahead(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> bool:
+        limit = self._config.decode_ahead_tokens
+        while len(ahead.pieces) < limit and not ahead.is_finished:
+            if cancelled():
+                return False
+            ahead.pieces.append(next(ahead.rest))
+            trace.count("decoded_ahead_tokens")
+        return True
+
+    def _taken(self, ahead: Ahead, hits: tuple[Hit, ...], cancelled: Cancelled) -> Start:
+        """Return the branch that was decoded for just this question."""
+        ahead.cancelled = cancelled
+        return Start(
+            ahead.prompt,
+            hits,
+            chain(ahead.pieces, ahead.rest),
+            ahead.reading,
+            *self._use_of(ahead.prompt),
+            len(ahead.pieces),
+        )
+
+    def _answer(
+        self,
+        prompt: Prompt,
+        params: SamplingParams,
+        reading: Reading,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> Iterator[Piece]:
+        """Yield the answer; its passages are kept once they are read."""
+        pieces = generate.stream(
+            self._reader.model,
+            prompt.token_ids,
+            params,
+            cache=reading.cache,
+            cancelled=cancelled,
+            trace=trace,
+        )
+        began_s = trace.now_s()
+        yield next(pieces)
+        num_read = len(prompt.token_ids) - reading.num_reused_tokens
+        self._reader.keep(prompt.parts[:-2], reading, trace.total_s("prefill", began_s) / num_read)
+        yield from pieces
+
+    def _use_of(self, prompt: Prompt) -> tuple[int, int]:
+        """Return how many tokens computed ahead ``prompt`` uses, and how many guessed passages."""
+        useful = (range(first, num_shared(ids, prompt.token_ids)) for ids, first in self._computed)
+        guessed = self.prompt.passages if self.prompt else ()
+        pairs = zip(guessed, prompt.passages, strict=False)
+        kept = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
+        num_kept = min(len(guessed), len(prompt.passages)) if kept is None else kept
+        return len(set().union(*useful)), num_kept
+
+
+def _shown(decision: Decision) -> dict[str, object]:
+    return {
+        "passed": decision.passed,
+        "reason": decision.reason,
+        "probability": decision.probability,
+        "signals": dict(decision.signals),
+    }

@@ -1,0 +1,281 @@
+"""Guesses change time, never the answer: each is compared with a cold run, token for token."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from readahead.config import PrefetchConfig
+from readahead.lm import generate
+from readahead.lm.model import TransformersModel
+from readahead.lm.prefixtree import PrefixTree
+from readahead.lm.prompt import Context, Part, build_prompt
+from readahead.lm.reuse import PrefixReader, Reading
+from readahead.lm.sample import SamplingParams
+from readahead.retrieval.lexical import terms
+from readahead.speculation.retrieval.gate import TypingGate
+from readahead.speculation.retrieval.prefetch import Prefetcher, Request, Start
+from readahead.trace import Trace
+from readahead.types import Hit, Passage
+from tests.conftest import make_llama, make_tokenizer
+
+MODEL = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=64)
+TEXTS = {
+    "moon": "The moon pulls the water.",
+    "tide": "The tide turns twice a day.",
+    "lamp": "A lamp burns oil all night.",
+    "keeper": "The keeper of the lamp is Ada.",
+    "day": "A day has twenty four hours.",
+}
+PASSAGES = [
+    Passage(f"{name}.md", text, 0, len(text), id=f"{n}.1.0")
+    for n, (name, text) in enumerate(TEXTS.items(), start=1)
+]
+EMPTY = Context()
+PARAMS = SamplingParams(max_new_tokens=10)
+REQUEST = Request(k=2, max_tokens=1500, params=PARAMS)
+QUESTION = "how often does the tide turn in a day"
+
+
+def search(text: str, trace: Trace) -> list[Hit]:
+    """Rank by shared words: real retrieval, small enough to follow by eye."""
+    wanted = set(terms(text))
+    scored = [Hit(p, len(wanted & set(terms(p.text))) + 0.01) for p in PASSAGES]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.passage.id))
+
+
+def prefetcher(budget_bytes: int = 10**9, **config: object) -> Prefetcher:
+    settings = PrefetchConfig.model_validate(
+        {"threshold": 0, "threshold_more": 0, "min_typing_s": 0, "step_tokens": 16, **config}
+    )
+    gate = TypingGate(settings, lambda word: 1.0)
+    return Prefetcher(search, PrefixReader(MODEL, PrefixTree(budget_bytes)), gate, settings)
+
+
+def type_words(ahead: Prefetcher, question: str, trace: Trace, request: Request = REQUEST) -> None:
+    words = question.split()
+    for n in range(1, len(words) + 1):
+        guess(ahead, " ".join(words[:n]) + " ", trace, request)
+
+
+def guess(ahead: Prefetcher, text: str, trace: Trace, request: Request = REQUEST) -> bool:
+    return ahead.guess(text, request, since_first_s=9.0, since_last_s=9.0, trace=trace)
+
+
+def take(
+    ahead: Prefetcher, question: str, trace: Trace, request: Request = REQUEST
+) -> tuple[Start, str]:
+    start = ahead.take(question, search(question, trace), request, trace=trace)
+    return start, "".join(piece.text for piece in start.pieces)
+
+
+def cold(question: str, passages: Sequence[Passage], context: Context = EMPTY) -> str:
+    prompt = build_prompt(MODEL.tokenizer, question, passages, max_tokens=1500, context=context)
+    return "".join(piece.text for piece in generate.stream(MODEL, prompt.token_ids, PARAMS))
+
+
+def test_what_was_read_ahead_need_not_be_read_again() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    type_words(ahead, QUESTION, trace)
+    computed = trace.counters["computed_tokens"]
+    start, text = take(ahead, QUESTION, trace)
+    assert text == cold(QUESTION, start.prompt.passages)
+    assert start.num_kept_passages == 2
+    assert start.num_useful_tokens > 0.7 * len(start.prompt.token_ids)
+    after = trace.counters["computed_tokens"] - computed
+    assert after < 40 + PARAMS.max_new_tokens
+
+
+def test_a_wrong_guess_leaves_no_trace_in_the_answer() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    type_words(ahead, "who is the keeper of the lamp", trace)
+    start, text = take(ahead, QUESTION, trace)
+    assert text == cold(QUESTION, start.prompt.passages)
+    assert start.num_kept_passages == 0
+    assert sorted(p.id for p in start.prompt.passages) == ["2.1.0", "5.1.0"]
+
+
+def test_nothing_is_guessed_before_the_gate_lets_it_pass() -> None:
+    ahead, trace = prefetcher(threshold=1.0), Trace("test")
+    type_words(ahead, QUESTION, trace)
+    assert "computed_tokens" not in trace.counters
+    assert ahead.reason == "the best passage may still change"
+    spans = [span for span in trace.spans if span.name == "guess"]
+    assert spans and all("signals" in span.attributes for span in spans)
+    start, text = take(ahead, QUESTION, trace)
+    assert (start.num_useful_tokens, text) == (0, cold(QUESTION, start.prompt.passages))
+
+
+def test_only_the_first_passage_is_read_while_the_gate_is_not_sure() -> None:
+    ahead, trace = prefetcher(threshold_more=1.0), Trace("test")
+    guess(ahead, QUESTION + " ", trace)
+    assert ahead.prompt is not None
+    assert len(ahead.prompt.passages) == 1
+    start, _ = take(ahead, QUESTION, trace)
+    assert start.num_kept_passages == 1
+
+
+def test_the_end_of_a_moving_text_is_held_back() -> None:
+    read = {}
+    for held_back in (0, 8):
+        ahead, trace = prefetcher(held_back_tokens=held_back), Trace("test")
+        guess(ahead, QUESTION + " ", trace)
+        read[held_back] = trace.counters["computed_tokens"]
+    assert read[0] - read[8] == 8
+
+
+def test_a_guess_stops_within_one_step_and_goes_on_where_it_stopped() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    kwargs = dict(since_first_s=9.0, since_last_s=9.0, trace=trace)
+    stop = partial(next, iter([False]), True)
+    assert not ahead.guess(QUESTION + " ", REQUEST, cancelled=stop, **kwargs)  # type: ignore[arg-type]
+    assert trace.counters["computed_tokens"] == 16
+    assert ahead.guess(QUESTION + " ", REQUEST, **kwargs)  # type: ignore[arg-type]
+    start, text = take(ahead, QUESTION, trace)
+    assert text == cold(QUESTION, start.prompt.passages)
+
+
+def test_a_finished_question_is_answered_ahead() -> None:
+    ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
+    assert ahead.finish(QUESTION, REQUEST, trace=trace)
+    assert ahead.ahead is not None
+    assert len(ahead.ahead.pieces) == 4
+    computed = trace.counters["computed_tokens"]
+    start, text = take(ahead, f" {QUESTION} ", trace)
+    assert text == cold(QUESTION, start.prompt.passages)
+    assert start.num_pieces_ahead == 4
+    assert trace.counters["computed_tokens"] - computed == PARAMS.max_new_tokens - 4
+
+
+def test_an_answer_ahead_is_shown_for_the_identical_question_only() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    ahead.finish(QUESTION, REQUEST, trace=trace)
+    other = QUESTION + " or night"
+    start, text = take(ahead, other, trace)
+    assert start.num_pieces_ahead == 0
+    assert text == cold(other, start.prompt.passages)
+
+
+def test_decoding_ahead_stops_within_one_step() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    stop = partial(next, iter([False] * 30), True)
+    while not ahead.finish(QUESTION, REQUEST, cancelled=stop, trace=trace):
+        if ahead.ahead is not None:
+            break
+    start, text = take(ahead, QUESTION, trace)
+    assert text == cold(QUESTION, start.prompt.passages)
+
+
+def test_typing_on_drops_the_answer_ahead() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    ahead.finish(QUESTION, REQUEST, trace=trace)
+    longer = QUESTION + " or in a night"
+    guess(ahead, longer, trace)
+    assert ahead.ahead is None
+    start, text = take(ahead, longer, trace)
+    assert text == cold(longer, start.prompt.passages)
+
+
+def test_a_runner_up_that_overtakes_is_warm() -> None:
+    ahead, trace = prefetcher(num_runners_up=1, threshold_more=1.0), Trace("test")
+    guess(ahead, "the lamp of the keeper ", trace)
+    assert ahead.warm(REQUEST, trace=trace)
+    found = [hit.passage for hit in search("the lamp of the keeper", trace)]
+    reader = PrefixReader(MODEL, ahead._reader.tree)
+    for first in found[:2]:
+        parts = build_prompt(MODEL.tokenizer, "x", [first], max_tokens=1500).parts[:-2]
+        assert reader.num_known(parts) == sum(len(part.token_ids) for part in parts)
+
+
+def test_an_answer_stops_within_one_step_once_it_is_cancelled() -> None:
+    ahead, trace = prefetcher(decode_ahead_tokens=3), Trace("test")
+    ahead.finish(QUESTION, REQUEST, trace=trace)
+    stop = partial(next, iter([False]), True)
+    start = ahead.take(QUESTION, search(QUESTION, trace), REQUEST, cancelled=stop, trace=trace)
+    pieces = list(start.pieces)
+    assert pieces[-1].finish_reason == "cancelled"
+    assert len(pieces) == 3 + 2
+
+
+def test_what_the_answer_read_is_known_to_the_next_question() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    start, _ = take(ahead, QUESTION, trace)
+    ahead.reset()
+    parts = start.prompt.parts[:-2]
+    assert ahead._reader.num_known(parts) == sum(len(part.token_ids) for part in parts)
+
+
+words = st.sampled_from(
+    "how often does the tide turn who is keeper of lamp moon day water oil".split()
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    typed=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=4),
+    asked=st.lists(words, min_size=1, max_size=6),
+    steps=st.lists(st.sampled_from(["guess", "finish", "warm"]), min_size=4, max_size=4),
+    patience=st.lists(st.integers(0, 6), min_size=4, max_size=4),
+    policy=st.sampled_from(["same-set", "exact-order", "relaxed"]),
+    budget=st.sampled_from([0, 20_000, 10**9]),
+)
+def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
+    typed: list[list[str]],
+    asked: list[str],
+    steps: list[str],
+    patience: list[int],
+    policy: str,
+    budget: int,
+) -> None:
+    ahead, trace = prefetcher(budget, policy=policy, num_runners_up=1), Trace("test")
+    for line, step, num_steps in zip(typed, steps, patience, strict=False):
+        text = " ".join(line) + " "
+        stop = partial(next, chain([False] * num_steps), True)
+        if step == "guess":
+            ahead.guess(text, REQUEST, since_first_s=9, since_last_s=9, cancelled=stop, trace=trace)
+        elif step == "finish":
+            ahead.finish(text, REQUEST, cancelled=stop, trace=trace)
+        else:
+            ahead.warm(REQUEST, cancelled=stop, trace=trace)
+    question = " ".join(asked)
+    start, text = take(ahead, question, trace)
+    assert text == cold(question, start.prompt.passages)
+    best = [hit.passage.id for hit in search(question, trace)[:2]]
+    shown = [passage.id for passage in start.prompt.passages]
+    if policy == "exact-order":
+        assert shown == best
+    elif policy == "same-set":
+        assert sorted(shown) == sorted(best)
+    assert best[0] in shown
+
+
+def test_a_later_turn_follows_on_the_same_cache() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    start = ahead.take(QUESTION, search(QUESTION, trace), REQUEST, trace=trace)
+    answer = Part(tuple(chain.from_iterable(piece.token_ids for piece in start.pieces)))
+    context = Context((*start.prompt.parts, answer), start.prompt.passages, "")
+    held = (*start.prompt.token_ids, *answer.token_ids)[: start.reading.cache.length]
+    ahead.reset(Reading(start.reading.cache, held))
+    request = Request(k=2, max_tokens=1500, params=PARAMS, context=context)
+    follow_up = "who is the keeper of the lamp"
+    trace = Trace("test")
+    type_words(ahead, follow_up, trace, request)
+    second, text = take(ahead, follow_up, trace, request)
+    assert text == cold(follow_up, second.prompt.passages, context)
+    assert second.prompt.passages
+    assert not {p.id for p in second.prompt.passages} & {p.id for p in context.passages}
+    assert second.reading.num_reused_tokens > len(held)
+
+
+@pytest.mark.parametrize("temperature", [0.7])
+def test_sampling_ahead_gives_the_sample_of_the_seed(temperature: float) -> None:
+    params = SamplingParams(max_new_tokens=10, temperature=temperature, seed=3)
+    request = Request(k=2, max_tokens=1500, params=params)
+    ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
+    ahead.finish(QUESTION, request, trace=trace)
+    start, text = take(ahead, QUESTION, trace, request)
+    prompt = start.prompt.token_ids
+    assert text == "".join(piece.text for piece in generate.stream(MODEL, prompt, params))

@@ -1,0 +1,289 @@
+"""A conversation on real threads: typed ahead, answered as a cold run would."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from readahead.engine import Engine
+from readahead.errors import ContextOverflow, InputError
+from readahead.lm import generate
+from readahead.lm.model import TransformersModel
+from readahead.lm.prompt import Context, Part, build_prompt
+from readahead.lm.sample import SamplingParams
+from readahead.session import Session
+from readahead.types import Answer, Passage
+from tests.conftest import make_llama, make_tokenizer
+from tests.test_engine import QUESTION, open_engine
+
+EMPTY = Context()
+QUICK = {
+    "prefetch__threshold": 0,
+    "prefetch__threshold_more": 0,
+    "prefetch__min_typing_s": 0,
+    "prefetch__debounce_s": 0,
+    "prefetch__rest_s": 0.05,
+    "prefetch__step_tokens": 16,
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path, model: TransformersModel) -> Engine:
+    return open_engine(tmp_path, model, **QUICK)
+
+
+@pytest.fixture
+def session(engine: Engine) -> Iterator[Session]:
+    with Session(engine) as opened:
+        yield opened
+
+
+def until(is_so: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < end_s, "it never happened"
+        time.sleep(0.002)
+
+
+def submit(session: Session, question: str) -> Answer:
+    *events, answer = session.submit(question)
+    assert isinstance(answer, Answer)
+    assert "".join(event for event in events if isinstance(event, str)) == answer.text
+    return answer
+
+
+def trace_of(engine: Engine, answer: Answer) -> dict[str, dict[str, object]]:
+    return engine.knowledge.store.trace(answer.trace_id)  # type: ignore[return-value]
+
+
+def shown(engine: Engine, answer: Answer) -> list[Passage]:
+    listed = trace_of(engine, answer)["attributes"]["passages"]
+    assert isinstance(listed, list)
+    return [engine.knowledge.store.passage(passage["id"]) for passage in listed]
+
+
+def cold(engine: Engine, question: str, answer: Answer, context: Context = EMPTY) -> str:
+    """Return what a cold run over the same passages in the same order says."""
+    passages = shown(engine, answer)
+    tokenizer = engine.target.tokenizer
+    prompt = build_prompt(tokenizer, question, passages, max_tokens=1900, context=context)
+    params = SamplingParams(max_new_tokens=40)
+    return generate.generate(engine.target, [prompt.token_ids], params)[0].text
+
+
+def test_typed_ahead_or_not_the_answer_is_the_same(engine: Engine, session: Session) -> None:
+    for end in range(4, len(QUESTION) + 1, 3):
+        session.type(QUESTION[:end])
+    session.type(QUESTION)
+    until(lambda: session.status.num_answer_tokens == 16)
+    assert session.status.passages[0] == "Tides"
+    answer = submit(session, QUESTION)
+    assert answer.text == cold(engine, QUESTION, answer)
+    assert answer.method == "prefetch"
+    prefetch = trace_of(engine, answer)["attributes"]["prefetch"]
+    assert isinstance(prefetch, dict)
+    assert prefetch["num_answer_tokens_ahead"] == 16
+    assert answer.usage.retrievals == 0  # found ahead, and nothing changed since
+
+
+def test_a_question_that_was_not_typed_is_answered_too(engine: Engine, session: Session) -> None:
+    answer = submit(session, QUESTION)
+    assert answer.text == cold(engine, QUESTION, answer)
+    assert answer.usage.retrievals == 1
+    plain = engine.ask(QUESTION)
+    assert [p.id for p in shown(engine, answer)] == [p.id for p in shown(engine, plain)]
+    assert answer.text == plain.text
+
+
+def test_typing_returns_at_once_whatever_the_worker_does(session: Session) -> None:
+    with session._engine.turns.step():  # the model is taken
+        began_s = time.monotonic()
+        for end in range(1, len(QUESTION)):
+            session.type(QUESTION[:end])
+        assert time.monotonic() - began_s < 0.1
+
+
+def test_a_guess_that_was_wrong_leaves_no_trace_in_the_answer(
+    engine: Engine, session: Session
+) -> None:
+    session.type("what does a lamp burn at night?")
+    until(lambda: session.status.num_answer_tokens > 0)
+    answer = submit(session, QUESTION)
+    assert answer.text == cold(engine, QUESTION, answer)
+    counters = trace_of(engine, answer)["counters"]
+    assert counters["wasted_tokens"] > 0  # type: ignore[operator]
+
+
+def test_switched_off_nothing_is_done_ahead(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, prefetch__enabled=False)
+    with Session(engine) as session:
+        session.type(QUESTION)
+        assert session._worker is None
+        answer = submit(session, QUESTION)
+    assert answer.text == engine.ask(QUESTION).text
+
+
+def test_a_running_answer_is_not_slowed_by_typing(engine: Engine, session: Session) -> None:
+    stream = session.submit(QUESTION)
+    next(stream)
+    session.type("what does a lamp burn at night?")
+    time.sleep(0.15)  # rested and due, had there been no answer
+    assert session.status.num_tokens == 0
+    assert session._prefetcher.num_computed_tokens == 0
+    for _ in stream:
+        pass
+    session.type("what does a lamp burn at night?")
+    until(lambda: session.status.num_tokens > 0)
+
+
+def test_who_stops_listening_can_go_on(engine: Engine, session: Session) -> None:
+    stream = session.submit(QUESTION)
+    next(stream)
+    stream.close()
+    session.type("what does a lamp burn?")
+    until(lambda: session.status.num_answer_tokens > 0)
+    answer = submit(session, "what does a lamp burn?")
+    assert answer.finish_reason in {"length", "stop"}
+
+
+def test_a_cancelled_answer_stops_within_one_step(session: Session) -> None:
+    stop = threading.Event()
+    pieces = []
+    for event in session.submit(QUESTION, cancelled=stop.is_set):
+        pieces.append(event)
+        stop.set()
+    assert isinstance(pieces[-1], Answer)
+    assert pieces[-1].finish_reason == "cancelled"
+    assert pieces[-1].usage.completion_tokens <= 3
+
+
+def test_turns_follow_each_other_on_one_cache(engine: Engine, session: Session) -> None:
+    """Each answer is what a cold reading of the whole conversation gives."""
+    context = EMPTY
+    tokenizer = engine.target.tokenizer
+    for question in (QUESTION, "what does the moon do?", "what does a lamp burn?"):
+        session.type(question)
+        until(lambda: session.status.num_answer_tokens > 0)
+        answer = submit(session, question)
+        passages = shown(engine, answer)
+        prompt = build_prompt(tokenizer, question, passages, max_tokens=1900, context=context)
+        params = SamplingParams(max_new_tokens=40)
+        generation = generate.generate(engine.target, [prompt.token_ids], params)[0]
+        assert answer.text == generation.text
+        assert not {p.id for p in passages} & {p.id for p in context.passages}
+        context = Context(
+            (*prompt.parts, Part(generation.token_ids)), (*context.passages, *passages)
+        )
+
+
+def test_a_document_that_is_removed_is_never_shown_again(engine: Engine, session: Session) -> None:
+    session.type("what does a lamp burn?")
+    until(lambda: session.status.num_answer_tokens > 0)
+    engine.knowledge.remove(["lamps.txt"])
+    answer = submit(session, "what does a lamp burn?")
+    assert {p.document for p in shown(engine, answer)} == {"tides.md"}
+    assert all(not label.startswith("2.") for label in engine.reader.tree.labels())
+    assert answer.text == cold(engine, "what does a lamp burn?", answer)
+
+
+def test_a_conversation_that_shows_a_removed_document_begins_anew(
+    engine: Engine, session: Session
+) -> None:
+    submit(session, "what does a lamp burn?")
+    assert any(p.document == "lamps.txt" for p in session._context.passages)
+    engine.knowledge.remove(["lamps.txt"])
+    answer = submit(session, QUESTION)
+    assert answer.text == cold(engine, QUESTION, answer)
+    assert all(p.document == "tides.md" for p in session._context.passages)
+
+
+def test_an_empty_knowledge_base_says_so(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, **QUICK)
+    engine.knowledge.remove(["lamps.txt", "tides.md"])
+    with Session(engine) as session:
+        session.type(QUESTION)
+        time.sleep(0.1)
+        answer = submit(session, QUESTION)
+    assert answer.abstained
+    assert answer.usage.computed_tokens == 0
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+def test_a_blank_question_is_refused(session: Session, question: str) -> None:
+    session.type(question)
+    with pytest.raises(InputError, match="blank"):
+        submit(session, question)
+
+
+def test_a_question_too_long_for_the_context_is_an_error_and_the_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    small = make_llama(max_position_embeddings=600)
+    engine = open_engine(tmp_path, TransformersModel(small, make_tokenizer()), **QUICK)
+    with Session(engine) as session:
+        session.type("why " * 300)
+        time.sleep(0.1)
+        with pytest.raises(ContextOverflow):
+            submit(session, "why " * 300)
+        answer = submit(session, QUESTION)
+        assert answer.text
+
+
+def test_closing_ends_the_worker(engine: Engine) -> None:
+    session = Session(engine)
+    session.type(QUESTION)
+    worker = session._worker
+    assert worker is not None
+    session.close()
+    assert not worker.is_alive()
+    session.type("more")  # harmless
+    session.close()
+
+
+def test_two_sessions_share_what_was_read(engine: Engine, session: Session) -> None:
+    submit(session, QUESTION)
+    with Session(engine) as other:
+        answer = submit(other, QUESTION)
+        assert answer.usage.reused_tokens > 0.5 * answer.usage.prompt_tokens
+        assert answer.text == cold(engine, QUESTION, answer)
+
+
+def test_no_budget_still_answers(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, cache__budget_bytes=0, **QUICK)
+    with Session(engine) as session:
+        session.type(QUESTION)
+        until(lambda: session.status.num_answer_tokens > 0)
+        answer = submit(session, QUESTION)
+    assert answer.text == cold(engine, QUESTION, answer)
+
+
+lines = st.lists(
+    st.sampled_from(["how often does", "the tide", "turn?", "what", "a lamp burns?", "moon", " "]),
+    max_size=6,
+)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    lines=lines, pauses=st.lists(st.sampled_from([0, 0.003, 0.02, 0.08]), min_size=6, max_size=6)
+)
+def test_any_typing_at_any_pace_gives_the_answer_of_a_cold_run(
+    engine: Engine, lines: list[str], pauses: list[float]
+) -> None:
+    with Session(engine) as session:
+        text = ""
+        for line, pause_s in zip(lines, pauses, strict=False):
+            text += line + " "
+            session.type(text)
+            time.sleep(pause_s)
+        question = text if text.strip() else QUESTION
+        answer = submit(session, question)
+        assert answer.text == cold(engine, question.strip(), answer)
