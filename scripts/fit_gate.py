@@ -190,7 +190,9 @@ def main() -> None:
     metrics = report(recording)
     data = examples(recording)
     model = fit(data, np.ones(len(data.labels), dtype=np.bool_))
-    given.numbers.write_text(json.dumps(model.to_json(), indent=2) + "\n", encoding="utf-8")
+    # The last digits differ from one processor to the next.
+    shortest = json.loads(json.dumps(model.to_json()), parse_float=lambda x: round(float(x), 6))
+    given.numbers.write_text(json.dumps(shortest, indent=2) + "\n", encoding="utf-8")
     finish(
         "gate",
         metrics | {"threshold": model.threshold},

@@ -3,7 +3,7 @@
 A recording is one JSON object, so that fitting and simulating need no model:
 
     {"rarity": {word: rarity}, "passages": {id: [heading, text]},
-     "questions": [[{"text": …, "hits": [[id, score, similarity], …], "change": …}, …], …]}
+     "questions": [[{"text": …, "hits": [[id, score, similarity], …]}, …], …]}
 
 One step for each complete word; the last is the whole question.
 """
@@ -28,15 +28,10 @@ NUM_HITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was retrieved for the text typed so far.
-
-    Attributes:
-        change: One minus the cosine of this text's vector and the one before; 1 at first.
-    """
+    """What was retrieved for the text typed so far."""
 
     text: str
     hits: tuple[Hit, ...]
-    change: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +52,35 @@ def prefixes(question: str) -> Iterator[str]:
 def record(questions: Path, passages: Path, n: int | None, file: Path) -> None:
     """Type the questions over a temporary knowledge base and write what was retrieved."""
     asked = [question.text for question in read_questions(questions)[:n]]
-    typed = []
     with (
         tempfile.TemporaryDirectory() as kb,
         KnowledgeBase.open(load_config({"kb": Path(kb)})) as knowledge,
     ):
         knowledge.add([passages])
-        for number, question in enumerate(asked, start=1):
-            typed.append(_type(knowledge, question))
-            if number % 50 == 0:
-                print(f"{number} of {len(asked)} questions typed", flush=True)
-        words = {term for question in asked for term in terms(question)}
-        rarity = {word: knowledge.store.rarity(word) for word in sorted(words)}
-    shown = {hit.passage.id: hit.passage for steps in typed for step in steps for hit in step.hits}
-    whole = {
-        "rarity": rarity,
-        "passages": {id: [list(p.heading), p.text] for id, p in shown.items()},
-        "questions": [[_to_json(step) for step in steps] for steps in typed],
-    }
+        whole = type_all(knowledge, asked)
     file.write_text(json.dumps(whole, ensure_ascii=False), encoding="utf-8")
 
 
-def _type(knowledge: KnowledgeBase, question: str) -> list[Step]:
-    steps: list[Step] = []
-    embedder, last = knowledge.embedder, None
-    assert embedder is not None
-    for text in prefixes(question):
-        vector = embedder.embed_query(text)[0]
-        change = 1.0 if last is None else 1.0 - float(vector @ last)
-        last = vector
-        steps.append(Step(text, tuple(knowledge.search(text, NUM_HITS)), change))
-    return steps
+def type_all(knowledge: KnowledgeBase, questions: Sequence[str]) -> dict[str, Any]:
+    """Return the recording of questions, typed word by word."""
+    typed = []
+    for number, question in enumerate(questions, start=1):
+        texts = prefixes(question)
+        typed.append([Step(text, tuple(knowledge.search(text, NUM_HITS))) for text in texts])
+        if number % 50 == 0:
+            print(f"{number} of {len(questions)} questions typed", flush=True)
+    words = {term for question in questions for term in terms(question)}
+    shown = {hit.passage.id: hit.passage for steps in typed for step in steps for hit in step.hits}
+    return {
+        "rarity": {word: knowledge.store.rarity(word) for word in sorted(words)},
+        "passages": {id: [list(p.heading), p.text] for id, p in shown.items()},
+        "questions": [[_to_json(step) for step in steps] for steps in typed],
+    }
 
 
 def _to_json(step: Step) -> dict[str, Any]:
     hits = [[hit.passage.id, hit.score, hit.similarity] for hit in step.hits]
-    return {"text": step.text, "hits": hits, "change": step.change}
+    return {"text": step.text, "hits": hits}
 
 
 def load(file: Path) -> Recording:
@@ -103,14 +91,11 @@ def load(file: Path) -> Recording:
         for id, (heading, text) in whole["passages"].items()
     }
 
-    def steps(recorded: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-        return tuple(
-            Step(
-                step["text"],
-                tuple(Hit(passages[id], *values) for id, *values in step["hits"]),
-                step["change"],
-            )
-            for step in recorded
-        )
+    def hits(recorded: Sequence[tuple[str, float, float | None]]) -> tuple[Hit, ...]:
+        return tuple(Hit(passages[id], score, similarity) for id, score, similarity in recorded)
 
-    return Recording(tuple(map(steps, whole["questions"])), whole["rarity"])
+    typed = tuple(
+        tuple(Step(step["text"], hits(step["hits"])) for step in steps)
+        for steps in whole["questions"]
+    )
+    return Recording(typed, whole["rarity"])
