@@ -73,8 +73,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of record_answers.py")
     parser.add_argument("--targets", nargs="+", default=["smollm2-135m", "qwen2.5-coder-0.5b"])
     parser.add_argument("--model", type=Path, help="where to write the model")
+    parser.add_argument("--first", type=int, default=1000, help="the others are for benchmarks")
     given = parser.parse_args()
-    found = {one.question.text: one for one in read_retrieved(given.folder) if is_usable(one)}
+    retrieved = read_retrieved(given.folder)[: given.first]
+    found = {one.question.text: one for one in retrieved if is_usable(one)}
     rows = [row for one in found.values() for row in retrieval_rows(one)]
     metrics: dict[str, float] = {"num_questions": len(found)}
     for target in given.targets:

@@ -13,6 +13,7 @@ from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
+from readahead.speculation.retrieval import written
 from readahead.speculation.retrieval.inject import Injected, Injecting, Search
 from readahead.speculation.retrieval.placing import MARK_TOKENS, Layout
 from readahead.trace import Trace
@@ -162,7 +163,10 @@ REFUSAL = "It is night. The passages do not contain the answer"
 
 
 @pytest.mark.parametrize("placement", ["note", "prompt"])
-def test_a_refusal_is_taken_back_before_anyone_sees_it(placement: str) -> None:
+def test_a_refusal_is_taken_back_before_anyone_sees_it(
+    placement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "MAX_HELD_TOKENS", 60)  # a token is a byte here
     begin = len(prompt_of(Script()).token_ids)
     model = Script(REFUSAL, begin)
     config = ALWAYS.model_copy(update={"max_injections": 1, "jump": 99.0, "placement": placement})
@@ -174,8 +178,7 @@ def test_a_refusal_is_taken_back_before_anyone_sees_it(placement: str) -> None:
         for event in itertools.takewhile(lambda event: isinstance(event, Piece), run.events)
         if isinstance(event, Piece)
     )
-    # One token is a byte here, so a word of the refusal may be out before twelve are held.
-    assert "contain" not in released
+    assert released == "It is night. "
     if placement == "note":
         (place, note), *_ = run.layout.notes
         assert run.model.tokenizer.decode(run.ids[:place]) == "It is night. "

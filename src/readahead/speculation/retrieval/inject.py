@@ -124,6 +124,10 @@ class Injecting:
             yield injected
             run += 1
 
+    def skip_start(self) -> None:
+        """Do not ask before the first token, for comparisons of what happens after it."""
+        self._asked.add(("start", 0))
+
     def _run(self, run: int) -> Generator[Piece, None, Injected | None]:
         """Write until the end, or until something is injected; return what was."""
         ids = [token.id for token in self._written.tokens]
