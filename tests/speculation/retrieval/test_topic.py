@@ -192,6 +192,22 @@ def test_old_runners_up_make_room() -> None:
     assert topic.judge("and the snow").lead == 0.0
 
 
+@pytest.mark.parametrize(
+    ("bounds", "skip"),
+    [
+        (TopicBounds(similarity=0.5, lead=0.5), True),
+        (TopicBounds(similarity=0.6, lead=0.5), False),
+        (TopicBounds(similarity=0.5, lead=0.6), False),
+    ],
+)
+def test_a_skip_needs_a_good_match_and_a_lead(bounds: TopicBounds, skip: bool) -> None:
+    topic = Topic(bounds=bounds)
+    first_turn(topic, [hit("1", "The dome."), hit("2", "The bus.")])
+    verdict = topic.judge("And snow on the dome?")
+    assert (verdict.similarity, verdict.lead) == (0.5, 0.5)
+    assert verdict.skip is skip
+
+
 def test_thresholds_loosen_by_a_sixth_and_no_further() -> None:
     assert loosened(0.6, 0) == loosened(0.6, 10) == 0.6
     assert loosened(0.6, 60) == pytest.approx(0.6 * 1.1 / 1.2)
