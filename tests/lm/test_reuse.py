@@ -18,6 +18,7 @@ from transformers import (
 
 from readahead.errors import BackendError
 from readahead.lm import generate
+from readahead.lm.base import Cache
 from readahead.lm.kv import KVCache, KVSegment
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
@@ -223,6 +224,137 @@ def test_a_batch_is_refused() -> None:
     cache = MODEL.new_cache(padding=(0, 2))
     MODEL.forward(torch.zeros(2, 4, dtype=torch.long), cache)
     assert cache.refusal == "the cache holds a batch"
+
+
+# Memory that is short.
+
+
+def free_is(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
+    monkeypatch.setattr("readahead.lm.kv.free_bytes", lambda device: num_bytes)
+
+
+def reuse_span(trace: Trace) -> dict[str, object]:
+    return next(span.attributes for span in trace.spans if span.name == "reuse")
+
+
+def test_bytes_per_token_are_those_of_the_cache() -> None:
+    reader = PrefixReader(MODEL, PrefixTree(0))
+    cache = MODEL.new_cache()
+    MODEL.forward(torch.tensor([list(b"system. ")]), cache)
+    assert reader.bytes_per_token * 8 == cache.num_bytes
+
+
+def test_a_state_of_fixed_size_is_not_counted_by_token() -> None:
+    torch.manual_seed(0)
+    config = Lfm2Config(**SMALL, layer_types=["conv", "full_attention"])
+    model = TransformersModel(Lfm2ForCausalLM(config), make_tokenizer())
+    num_kv_heads, head_size, float32_bytes = 2, 8, 4
+    reader = PrefixReader(model, PrefixTree(0))
+    assert reader.bytes_per_token == 2 * num_kv_heads * head_size * float32_bytes
+
+
+def test_with_memory_enough_the_trace_says_nothing_of_it() -> None:
+    trace = Trace("test")
+    PrefixReader(MODEL, PrefixTree(10**9)).read([part("system. ")], trace=trace)
+    assert reuse_span(trace) == {"num_reused_tokens": 0}
+
+
+def test_what_the_tree_holds_makes_room_for_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = PrefixReader(MODEL, PrefixTree(10**9), reserve_bytes=0)
+    old = [part("system. "), part("an old passage. ")]
+    reader.read(old)
+    held = reader.tree.num_bytes
+    new = [part("system. "), part("the new passage is longer. ")]
+    # Room for most of the new: the old one's must be added.
+    free_is(monkeypatch, int(len(joined(new)) * reader.bytes_per_token * 1.25) - held // 4)
+    trace = Trace("test")
+    reading = reader.read(new, trace=trace)
+    assert reuse_span(trace)["evicted"] == 1
+    assert reading.num_reused_tokens == 8
+    assert reader.num_known(new) == len(joined(new))
+    assert reader.num_known(old) == len("system. ")
+
+
+def test_what_has_no_room_twice_is_read_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = PrefixReader(MODEL, PrefixTree(10**9))
+    parts = [part("system. "), part("a passage. ")]
+    free_is(monkeypatch, 0)
+    trace = Trace("test")
+    reading = reader.read(parts, trace=trace)
+    assert reading.cache.length == len(joined(parts))
+    assert reuse_span(trace)["kept"] is False
+    assert "memory is short of" in str(reuse_span(trace)["reason"])
+    assert reader.tree.num_bytes == 0
+    assert continued(reader, parts, "why?") == greedy(MODEL, (*joined(parts), *b"why?"))
+
+
+def test_a_full_budget_is_a_reason_not_to_keep() -> None:
+    trace = Trace("test")
+    PrefixReader(MODEL, PrefixTree(100)).read([part("system. ")], trace=trace)
+    assert reuse_span(trace)["reason"] == "the budget of 100 bytes is used up"
+
+
+class Exhausted(TransformersModel):
+    """Runs out of memory at some steps, as torch on a CPU says it, in the middle of the model."""
+
+    fails_at: frozenset[int] = frozenset()
+    num_steps = 0
+
+    def forward(
+        self, token_ids: torch.Tensor, cache: Cache, *, num_logits: int = 1
+    ) -> torch.Tensor:
+        self.num_steps += 1
+        layer = self.backend.model.layers[1]
+        fail = layer.register_forward_pre_hook(refuse) if self.num_steps in self.fails_at else None
+        try:
+            return super().forward(token_ids, cache, num_logits=num_logits)
+        finally:
+            if fail:
+                fail.remove()
+
+
+def refuse(module: object, inputs: object) -> None:
+    torch.empty(2**60, dtype=torch.uint8)
+
+
+def test_when_memory_runs_out_all_is_read_again_without_the_tree() -> None:
+    model = Exhausted(make_llama(), make_tokenizer(), prefill_step_tokens=8)
+    reader = PrefixReader(model, PrefixTree(10**9))
+    reader.read([part("system. ")])
+    parts = [part("system. "), part("a passage that is longer. ")]
+    model.fails_at = frozenset({model.num_steps + 2})
+    trace = Trace("test")
+    reading = reader.read(parts, trace=trace)
+    assert (reading.num_reused_tokens, reading.num_computed_tokens) == (0, len(joined(parts)))
+    assert trace.counters == {"reused_tokens": 0, "computed_tokens": len(joined(parts))}
+    assert reuse_span(trace)["reason"] == "memory ran out, so all was read again"
+    assert reader.tree.num_bytes == 0
+    got = MODEL.forward(torch.tensor([list(b"why?")]), reading.cache)
+    cold = MODEL.forward(torch.tensor([[*joined(parts), *b"why?"]]), MODEL.new_cache())
+    torch.testing.assert_close(got, cold, atol=1e-4, rtol=0)
+
+
+def test_when_memory_runs_out_without_a_tree_it_is_an_error() -> None:
+    model = Exhausted(make_llama(), make_tokenizer(), prefill_step_tokens=8)
+    reader = PrefixReader(model, PrefixTree(10**9))
+    assert reader.bytes_per_token
+    model.fails_at = frozenset({model.num_steps + 1})
+    with pytest.raises(BackendError, match="out of memory"):
+        reader.read([part("system. ")])
+
+
+def test_a_reading_on_a_packed_prefix_says_so() -> None:
+    reader = PrefixReader(MODEL, PrefixTree(10**9, storage="int8"))
+    parts = [part("system. "), part("a passage. ")]
+    assert reader.read(parts).is_exact
+    reader.tree.shrink(reader.tree.num_bytes // 2)
+    trace = Trace("test")
+    reading = reader.read([*parts, part("another. ")], trace=trace)
+    assert not reading.is_exact
+    assert reuse_span(trace)["is_exact"] is False
+    again = reader.read([*parts[:1], part("other. ")], on=reading)
+    assert not again.is_exact
+    assert reader.read([part("other. ")], on=again).is_exact  # of a cache cropped to nothing
 
 
 @pytest.mark.real

@@ -110,6 +110,11 @@ class Cache(Protocol):
         ...
 
     @property
+    def free_bytes(self) -> int:
+        """Return the memory that can still be taken where it is."""
+        ...
+
+    @property
     def is_exact(self) -> bool:
         """Return whether all that is held is what the model computes from the tokens alone."""
         ...

@@ -40,6 +40,11 @@ class Budget:
         self._storage = storage
         self._clock = 0.0
 
+    @property
+    def held_bytes(self) -> int:
+        """Return the memory of all nodes, and of what waits for the disk."""
+        return self.num_bytes + (self.spill.waiting_bytes if self.spill else 0)
+
     def nodes(self) -> Iterator[Node]:
         """Yield all nodes but the roots."""
         for root in self.roots.values():

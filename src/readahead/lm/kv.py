@@ -12,6 +12,7 @@ from torch import Tensor
 
 from readahead.errors import BackendError
 from readahead.lm.base import Segment
+from readahead.lm.memory import free_bytes
 
 if TYPE_CHECKING:
     from transformers import DynamicCache, PretrainedConfig
@@ -66,10 +67,16 @@ class KVCache:
     position 0, so a padded row computes what it would compute alone.
     """
 
-    def __init__(self, config: PretrainedConfig, padding: Sequence[int] = (0,)) -> None:
+    def __init__(
+        self,
+        config: PretrainedConfig,
+        padding: Sequence[int] = (0,),
+        device: torch.device | None = None,
+    ) -> None:
         from transformers import DynamicCache
 
         self.padding = tuple(padding)
+        self.device = device or torch.device("cpu")
         self._max_position = getattr(config, "max_position_embeddings", None)
         self._num_exact: int | None = None  # leading positions; None: all, and all to come
         self.backend: DynamicCache = DynamicCache(config=config)
@@ -94,6 +101,11 @@ class KVCache:
             if isinstance(value, Tensor)
         ]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    @property
+    def free_bytes(self) -> int:
+        """Return the memory that can still be taken on its device."""
+        return free_bytes(self.device)
 
     @property
     def is_exact(self) -> bool:

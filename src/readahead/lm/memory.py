@@ -45,10 +45,11 @@ def free_bytes(device: torch.device) -> int:
     On a CPU the least of what the machine, the control groups and ``RLIMIT_AS`` leave.
     """
     if device.type == "cuda":
-        free: int = torch.cuda.mem_get_info(device)[0]
         # What torch holds and does not use is as good as free.
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return min(psutil.virtual_memory().available, *_groups_leave(Path("/")), _limit_leaves())
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0] + unused)
+    available = int(psutil.virtual_memory().available)
+    return min(available, *_groups_leave(Path("/")), _limit_leaves())
 
 
 def budget_bytes(config: CacheConfig, device: torch.device) -> int:

@@ -15,6 +15,7 @@ from readahead.errors import BackendError, ConfigError
 from readahead.lm import generate as decoding
 from readahead.lm.base import Cache, Cancelled, Generation, never
 from readahead.lm.kv import KVCache
+from readahead.lm.memory import is_out_of_memory
 from readahead.lm.prompt import Prompt
 from readahead.lm.quiet import quiet_transformers
 from readahead.lm.sample import SamplingParams
@@ -132,7 +133,7 @@ class TransformersModel:
 
     def new_cache(self, padding: Sequence[int] = (0,)) -> KVCache:
         """Return an empty cache; ``padding[b]`` leading tokens of row b will be ignored."""
-        return KVCache(self._config, padding)
+        return KVCache(self._config, padding, self.device)
 
     @torch.no_grad()
     def forward(self, token_ids: Tensor, cache: Cache, *, num_logits: int = 1) -> Tensor:
@@ -152,7 +153,9 @@ class TransformersModel:
                 use_cache=True,
                 logits_to_keep=num_logits,
             )
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             raise BackendError(
                 f"{self.device} ran out of memory at {cache.length + num_new} tokens.",
                 remedy="Show fewer passages (retrieval.k), or take a smaller model or dtype.",

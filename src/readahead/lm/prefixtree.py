@@ -189,11 +189,14 @@ class PrefixTree:
             return self._budget.make_room(num_bytes)
 
     def shrink(self, num_bytes: int) -> int:
-        """Give back ``num_bytes`` of memory, or what there is; return how many were given."""
+        """Give back ``num_bytes`` of memory, or what there is; return how many are free now.
+
+        What still waits for the disk is not, yet.
+        """
         with self._lock:
-            before = self.num_bytes
-            self._budget.shrink_to(max(0, before - num_bytes))
-            return before - self.num_bytes
+            before = self._budget.held_bytes
+            self._budget.shrink_to(max(0, self.num_bytes - num_bytes))
+            return max(0, before - self._budget.held_bytes)
 
     def clear(self) -> None:
         """Drop everything that is not pinned."""
