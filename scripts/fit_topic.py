@@ -34,9 +34,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 from report import finish, options  # noqa: E402
 
 GRID = (
-    (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4),  # similarity
+    (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),  # similarity
     (-0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2),  # lead
-    (-0.1, -0.05, 0.0, 0.05),  # stay
 )
 K = 3
 MOST_RETRIEVALS = 0.56  # a turn, on the half that is chosen on; 0.62 is to hold on the other
@@ -158,14 +157,14 @@ def measure(played: Sequence[Played]) -> dict[str, float]:
 def choose(stage: Stage, conversations: Sequence[Sequence[Turn]]) -> TopicBounds:
     """Return the bounds that lose and mistake least, and of those the most cautious."""
 
-    def rank(values: tuple[float, float, float]) -> tuple[float, ...]:
+    def rank(values: tuple[float, float]) -> tuple[float, ...]:
         played = [p for turns in conversations for p in stage.play(turns, TopicBounds(*values))]
         figures = measure(played)
         lost = round((1 - figures["answer_in_context"]) * len(played))
         mistaken = figures["changes_missed"] + figures["changes_false"]
         wasteful = max(0.0, figures["retrievals_per_turn"] - MOST_RETRIEVALS)
-        similarity, lead, stay = values
-        return (-wasteful, -lost, -mistaken, lead, similarity, -stay)
+        similarity, lead = values
+        return (-wasteful, -lost, -mistaken, lead, similarity)
 
     return TopicBounds(*max(product(*GRID), key=rank))
 

@@ -38,14 +38,14 @@ class TopicBounds:
     """Where the decisions fall, on the scale of matches; chosen by ``scripts/fit_topic.py``.
 
     Attributes:
-        similarity: What the best passage in context must reach for a retrieval to be skipped.
-        lead: By how much it must be better than the best runner-up for that.
-        stay: The lead from which a question that refers to nothing said before is on topic.
+        similarity: The match with the best passage in context from which a question that refers
+            to nothing said before can be on topic, and a retrieval skipped.
+        lead: By how much that must be above the best runner-up's for a retrieval to be skipped;
+            to be on topic, 0 is enough.
     """
 
     similarity: float = 0.4
     lead: float = 0.05
-    stay: float = -0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Verdict:
         signs: The words by which it refers back.
         similarity: The match of the best passage in context.
         lead: The same less the match of the best runner-up.
-        threshold: What ``similarity`` had to reach for ``skip``.
+        threshold: What ``similarity`` had to reach.
         query: What to search for: the question, with the topic's words if it refers back.
     """
 
@@ -158,8 +158,9 @@ class Topic:
         lead = similarity - _best(self._runners_up, asked, vector)
         signs = refers_back(question) if self._in_context else ()
         threshold = loosened(self._bounds.similarity, self._num_words)
-        on_topic = bool(self._in_context) and (bool(signs) or lead >= self._bounds.stay)
-        skip = on_topic and similarity >= threshold and lead >= self._bounds.lead
+        is_near = bool(self._in_context) and similarity >= threshold
+        on_topic = bool(signs) or (is_near and lead >= 0)
+        skip = on_topic and is_near and lead >= self._bounds.lead
         query = " ".join([question, *self.words]) if signs else question
         return Verdict(question, on_topic, skip, signs, similarity, lead, threshold, query)
 
