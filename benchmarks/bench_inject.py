@@ -34,6 +34,7 @@ from readahead.types import Hit
 from report import finish, options
 
 MAX_NEW_TOKENS = 40
+WITHIN = ("within.note", "within.turn", "within.prompt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def collect(given: argparse.Namespace, kb: Path, file: Path) -> list[Row]:
         contest = Contest(knowledge, model, config)
         for number, question in enumerate(read_questions(given.questions)[-given.n :]):
             for dropped in (True, False):
-                more = ["within.note", "within.prompt"] if given.within and dropped else []
+                more = WITHIN if given.within and dropped else ()
                 hits = contest.shown(question, dropped)
                 order = sorted([*variants, *more], reverse=number % 2 == 0)
                 for variant in order if hits else ():

@@ -129,8 +129,8 @@ class InjectConfig(_Section):
         1.5, ge=0, description="nats of a content word's entropy above those before, to ask again"
     )
     cool_down_tokens: int = Field(16, ge=0, description="between two injections")
-    placement: Literal["note", "prompt"] = Field(
-        "note", description="a note in front of the sentence, or among the passages of the prompt"
+    placement: Literal["note", "turn", "prompt"] = Field(
+        "note", description="of what comes within an answer; before it, always in the prompt"
     )
     logit_bias: float = Field(
         0.0, ge=0, le=10, description="added for the rare words of injected passages"

@@ -11,11 +11,11 @@ from readahead.config import InjectConfig
 from readahead.lm.base import Cache
 from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.prompt import Context, Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval import written
 from readahead.speculation.retrieval.inject import Injected, Injecting, Search
-from readahead.speculation.retrieval.placing import MARK_TOKENS, Layout
+from readahead.speculation.retrieval.placing import Layout
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -141,7 +141,7 @@ def test_before_the_first_token_passages_join_the_prompt() -> None:
     assert run.log[0]["moment"] == "start"
 
 
-@pytest.mark.parametrize("placement", ["note", "prompt"])
+@pytest.mark.parametrize("placement", ["note", "turn", "prompt"])
 @pytest.mark.parametrize("num_empty", [1, 2, 3])
 def test_within_the_answer_the_rest_is_that_of_a_cold_run(placement: str, num_empty: int) -> None:
     """What was taken back leaves no trace in what comes after it."""
@@ -151,7 +151,7 @@ def test_within_the_answer_the_rest_is_that_of_a_cold_run(placement: str, num_em
     assert len(run.injected) == 1
     assert run.log[-1]["moment"] == "jump"
     kept = run.ids[: run.num_before(0)]
-    assert bool(run.layout.notes) == (placement == "note")
+    assert bool(run.layout.notes) == (placement != "prompt")
     rest = plain(
         run.layout.ids(kept), SamplingParams(max_new_tokens=PARAMS.max_new_tokens - len(kept))
     )
@@ -162,7 +162,7 @@ def test_within_the_answer_the_rest_is_that_of_a_cold_run(placement: str, num_em
 REFUSAL = "It is night. The passages do not contain the answer"
 
 
-@pytest.mark.parametrize("placement", ["note", "prompt"])
+@pytest.mark.parametrize("placement", ["note", "turn", "prompt"])
 def test_a_refusal_is_taken_back_before_anyone_sees_it(
     placement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,10 +179,31 @@ def test_a_refusal_is_taken_back_before_anyone_sees_it(
         if isinstance(event, Piece)
     )
     assert released == "It is night. "
-    if placement == "note":
+    if placement != "prompt":
         (place, note), *_ = run.layout.notes
         assert run.model.tokenizer.decode(run.ids[:place]) == "It is night. "
         assert len(note) <= run.injected[0].num_tokens
+
+
+def test_behind_earlier_turns_numbers_go_on() -> None:
+    model = Script()
+    earlier = prompt_of(model, [hit(8, "Di reads maps.")])
+    context = Context(earlier.parts, earlier.passages, earlier.text)
+    prompt = build_prompt(
+        model.tokenizer,
+        QUESTION,
+        [one.passage for one in SHOWN],
+        max_tokens=1500,
+        context=context,
+    )
+    config = ALWAYS.model_copy(update={"max_injections": 1})
+    found = searching([hit(8, "Di reads maps."), *NEW[:1]])
+    injecting = Injecting(model, QUESTION, prompt, SHOWN, found, config=config, context=context)
+    (injected,) = [e for e in injecting.stream(PARAMS) if isinstance(e, Injected)]
+    assert [passage.id for passage in injected.passages] == ["3.1.1"]
+    text = model.tokenizer.decode(injecting._layout.ids([]))
+    assert text.startswith(earlier.text.split("<|")[0])
+    assert "[4] 3.md\nAda keeps the lamp." in text
 
 
 def test_limits_are_kept() -> None:
@@ -190,7 +211,9 @@ def test_limits_are_kept() -> None:
     config = ALWAYS.model_copy(update={"max_tokens": 192, "max_tokens_each": 64})
     run = Run(config, searching(long), params=SamplingParams(max_new_tokens=100))
     assert 1 <= len(run.injected) <= config.max_injections
-    assert sum(injected.num_tokens for injected in run.injected) <= 192 + 2 * MARK_TOKENS
+    assert (
+        sum(injected.num_tokens for injected in run.injected) <= 192 + 2 * 30
+    )  # and what marks a note
     for injected in run.injected:
         for passage in injected.passages:
             assert long[0].passage.text.startswith(passage.text)

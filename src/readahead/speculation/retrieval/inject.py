@@ -21,16 +21,16 @@ from readahead.evidence import is_refusal
 from readahead.lm import generate
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.prompt import Context, Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.watch import WatchedModel, num_layers
 from readahead.speculation.retrieval.placing import (
-    MARK_TOKENS,
     Layout,
     common_prefix,
     note_ids,
     num_tokens,
     shortened,
+    turn_ids,
 )
 from readahead.speculation.retrieval.signals import SignalReader, TokenSignals
 from readahead.speculation.retrieval.sufficiency import Sufficiency
@@ -69,6 +69,7 @@ class Injecting:
         hits: What was retrieved for the question; those shown come first.
         search: Finds hits for a query.
         config: When to inject, and how much.
+        context: The turns before, if the prompt follows some.
         rarity: How rare a word is in the index, in [0, 1]; needed for a bias only.
     """
 
@@ -81,6 +82,7 @@ class Injecting:
         search: Search,
         *,
         config: InjectConfig,
+        context: Context | None = None,
         rarity: Callable[[str], float] | None = None,
     ) -> None:
         self._layer = num_layers(model) // 2
@@ -91,6 +93,7 @@ class Injecting:
         self._layout = Layout(prompt.token_ids)
         self._search = search
         self._config = config
+        self._context = context or Context()
         self._rarity = rarity
         self._sufficiency = Sufficiency(question, self._hits)
         self._num_injections = self._num_injected_tokens = 0
@@ -215,7 +218,7 @@ class Injecting:
         self._trace.count("retrievals")
         record["query"] = query
         record["retrieved"] = [{"id": hit.passage.id, "similarity": hit.similarity} for hit in hits]
-        shown = {_key(hit.passage) for hit in self._hits}
+        shown = {_key(passage) for passage in self._shown()}
         new = [
             hit
             for hit in hits
@@ -228,11 +231,11 @@ class Injecting:
         """Return the first of ``hits``, shortened to the budgets and to the context's room."""
         num_read = len(self._layout.ids([])) + self._params.max_new_tokens
         room = min(
-            self._model.max_context_tokens - num_read - MARK_TOKENS,
+            self._model.max_context_tokens - num_read - len(self._note([])),
             self._config.max_tokens - self._num_injected_tokens,
         )
         fitting: list[Hit] = []
-        for number, hit in enumerate(hits, start=len(self._hits) + 1):
+        for number, hit in enumerate(hits, start=len(self._shown()) + 1):
             most = min(room, self._config.max_tokens_each)
             passage = shortened(self._tokenizer, hit.passage, number=number, max_tokens=most)
             if passage is None:
@@ -266,21 +269,29 @@ class Injecting:
         record["num_taken_back"] = len(before) + injected.num_tokens - len(after)
         return injected
 
+    def _shown(self) -> list[Passage]:
+        """Return all passages that the model was shown, in the order of their numbers."""
+        return [*self._context.passages, *(hit.passage for hit in self._hits)]
+
     def _place(self, passages: Sequence[Passage], place: int, *, at_start: bool) -> None:
-        """Add passages to the layout: to the prompt, or as a note in front of a sentence."""
-        shown = [hit.passage for hit in self._hits]
+        """Add passages to the layout: to the prompt, or in front of a sentence of the answer."""
         if at_start or self._config.placement == "prompt":
             room = self._model.max_context_tokens - self._params.max_new_tokens
-            everything = [*shown, *passages]
             prompt = build_prompt(
-                self._tokenizer, self._question, everything, max_tokens=max(0, room)
+                self._tokenizer,
+                self._question,
+                [*(hit.passage for hit in self._hits), *passages],
+                max_tokens=max(0, room),
+                context=self._context,
             )
             self._layout.prompt_ids = prompt.token_ids
             return
-        note = note_ids(
-            self._tokenizer, passages, first_number=len(shown) + 1, question=self._question
-        )
-        self._layout.notes.append((place, note))
+        self._layout.notes.append((place, self._note(passages)))
+
+    def _note(self, passages: Sequence[Passage]) -> tuple[int, ...]:
+        ids = turn_ids if self._config.placement == "turn" else note_ids
+        number = len(self._shown()) + 1
+        return ids(self._tokenizer, passages, first_number=number, question=self._question)
 
     def _raise(self, passages: Sequence[Passage]) -> None:
         """Make the rare words of ``passages`` likelier from now on, if the settings say so."""
@@ -293,7 +304,7 @@ class Injecting:
             for start, end in words(passage.text):
                 word = passage.text[start:end]
                 if self._rarity(word) >= RARE:
-                    bias[self._tokenizer.encode(f" {word}")[:1]] = self._config.logit_bias
+                    bias[self._tokenizer.encode(f" {word}")[0]] = self._config.logit_bias
 
     def _release(self, finish_reason: FinishReason | None) -> Piece:
         """Return what is certain to stay of what was written and not returned yet."""

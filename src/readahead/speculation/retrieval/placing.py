@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from readahead.lm.prompt import passage_text
+from readahead.lm.prompt import passage_text, wording
 from readahead.lm.tokenizer import Tokenizer
 from readahead.text import is_cjk, words
 from readahead.types import Passage
 
 MIN_TOKENS = 24  # a passage cut shorter than that says nothing
-MARK_TOKENS = 24  # at most, of what marks a note
 _NOTE = "\n[note] Further passages:\n"
 _NOTE_CJK = "\n[注] 补充段落：\n"
 
@@ -51,10 +50,29 @@ def note_ids(
 
     Everything in it is text: no passage can become a control token.
     """
-    ids = tokenizer.encode(_NOTE_CJK if any(map(is_cjk, question)) else _NOTE)
+    mark = _NOTE_CJK if any(map(is_cjk, question)) else _NOTE
+    return (*tokenizer.encode(mark), *_passage_ids(tokenizer, passages, first_number))
+
+
+def turn_ids(
+    tokenizer: Tokenizer, passages: Sequence[Passage], *, first_number: int, question: str
+) -> tuple[int, ...]:
+    """Return the tokens that end the model's turn and ask again, behind the passages."""
+    words = wording(question)
+    _, tail = tokenizer.frame(words.instructions)
+    return (
+        *tokenizer.encode_control(tokenizer.turn()),
+        *_passage_ids(tokenizer, passages, first_number),
+        *tokenizer.encode(f"{words.question}{question}"),
+        *tokenizer.encode_control(tail),
+    )
+
+
+def _passage_ids(
+    tokenizer: Tokenizer, passages: Sequence[Passage], first_number: int
+) -> Iterator[int]:
     for number, passage in enumerate(passages, start=first_number):
-        ids += tokenizer.encode(passage_text(number, passage))
-    return tuple(ids)
+        yield from tokenizer.encode(passage_text(number, passage))
 
 
 def num_tokens(tokenizer: Tokenizer, passage: Passage, number: int) -> int:
