@@ -115,13 +115,9 @@ class _Reader:
         """Return the beginning of what was read that the final ranking lets stand."""
         if self.scheme.policy == "exact-order":
             pairs = zip(self.path, ranking[:K], strict=False)
-            fitting = [read for read, _ in takewhile(lambda p: p[0][0] == p[1], pairs)]
-        else:
-            allowed = self.scheme.allowed(ranking)
-            fitting = list(takewhile(lambda read: read[0] in allowed, self.path))[:K]
-        # Nothing can stand behind a passage that was read in part.
-        whole = list(takewhile(lambda r: r[1] == self.lengths[r[0]], fitting))
-        return fitting[: len(whole) + 1]
+            return [read for read, _ in takewhile(lambda pair: pair[0][0] == pair[1], pairs)]
+        allowed = self.scheme.allowed(ranking)
+        return list(takewhile(lambda read: read[0] in allowed, self.path))[:K]
 
 
 def simulate(typed: Typed, lengths: Mapping[str, int], scheme: Scheme) -> Outcome:

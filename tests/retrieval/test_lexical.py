@@ -169,7 +169,13 @@ def hundred() -> apsw.Connection:
     [
         *(("dome", 0.0), ("the", 0.0), ("", 0.0), ("?!", 0.0), ("的", 0.0)),
         *(("comets", 0.5), ("Comet", 0.5), ("彗星", 0.5), ("彗", 0.5)),
-        *(("number7", 1.0), ("absent", 1.0), ("dome-comet", 0.5), ("the彗星", 0.5)),
+        *(
+            ("number7", 1.0),
+            ("absent", 1.0),
+            ("dome-comet", 0.5),
+            ("comet-dome", 0.5),
+            ("the彗星", 0.5),
+        ),
     ],
 )
 def test_the_fewer_passages_a_word_is_in_the_rarer_it_is(

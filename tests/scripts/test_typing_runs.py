@@ -110,6 +110,12 @@ def test_what_is_read_in_vain_is_counted() -> None:
     assert outcome.wasted == pytest.approx(384 / 404)
 
 
+def test_a_guess_that_was_wrong_makes_way() -> None:
+    scheme = Scheme(ALWAYS, ALWAYS, prefill_per_s=1e6, retrieval_s=0)
+    outcome = simulate(typed("abc", "def", "def"), LENGTHS, scheme)
+    assert outcome.wasted == outcome.reused == pytest.approx(384 / 404)
+
+
 def test_a_doubtful_guess_reads_the_first_passage_alone() -> None:
     scheme = Scheme(0.5, 0.9, prefill_per_s=768, retrieval_s=0)
     outcome = simulate(typed("abc", "abc", "abc", "abc", probability=0.7), LENGTHS, scheme)

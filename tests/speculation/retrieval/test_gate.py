@@ -107,6 +107,24 @@ def test_the_signals_are_what_they_say(gate: TypingGate) -> None:
     assert signals["similarity_margin"] == pytest.approx(0.3)
 
 
+def test_pairs_of_characters_count_as_many_words_as_characters_do(gate: TypingGate) -> None:
+    signals = gate.measure("门票", [hit("1", text="门票12元")])
+    assert signals["rarest"] == 0.9
+    assert signals["told"] == signals["information"] == pytest.approx(0.9 / 1.6)
+
+
+def test_signals_stay_where_the_model_was_fitted(gate: TypingGate) -> None:
+    """Vectors that contradict the ranking, or a best passage that always stays, tell no more."""
+    for _ in range(9):
+        signals = gate.measure("dome", [hit("1", 1.0, 0.2), hit("2", 0.5, 0.7)])
+    assert (signals["similarity_margin"], signals["run"]) == (0.0, 6.0)
+
+
+def test_the_threshold_itself_passes() -> None:
+    even = Logistic((), (), (), (), bias=0.0)
+    assert TypingGate(CONFIG, rarity, even).decide("dome", [hit("1")]).passed
+
+
 def test_a_word_of_no_passage_is_held_by_none(gate: TypingGate) -> None:
     """It is as rare as can be, and lets a retrieval happen, but it is not told."""
     unknown = TypingGate(CONFIG, lambda _: 1.0, STABLE)
