@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 from readahead.config import Config, GenerationConfig, load_config
@@ -15,6 +15,7 @@ from readahead.errors import ContextOverflow, InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
 from readahead.lm.base import CachedModel, Cancelled, never
+from readahead.lm.generate import Piece
 from readahead.lm.memory import budget_bytes
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
@@ -24,6 +25,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.lm.weights import resolve
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
+from readahead.speculation.retrieval.inject import Injected, Injecting
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Answer, Hit, Passage
@@ -105,10 +107,13 @@ class Engine:
         *,
         method: str = "plain",
         filter: Filter | None = None,
+        inject: bool | None = None,
         cancelled: Cancelled = never,
     ) -> Answer:
         """Return the answer; see ``stream``."""
-        *_, answer = self.stream(question, method=method, filter=filter, cancelled=cancelled)
+        *_, answer = self.stream(
+            question, method=method, filter=filter, inject=inject, cancelled=cancelled
+        )
         assert isinstance(answer, Answer)
         return answer
 
@@ -118,6 +123,7 @@ class Engine:
         *,
         method: str = "plain",
         filter: Filter | None = None,
+        inject: bool | None = None,
         cancelled: Cancelled = never,
     ) -> Generator[Event]:
         """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
@@ -128,6 +134,8 @@ class Engine:
             question: In any language that the target reads.
             method: ``plain``: retrieve, then answer from the passages.
             filter: Limits the passages that may be shown.
+            inject: Whether to retrieve again while the answer is written, where its passages seem
+                to lack it; None: as ``inject.enabled`` says.
             cancelled: Asked before each model step; True ends the answer there.
 
         Raises:
@@ -141,8 +149,10 @@ class Engine:
             )
         target = self.load().target  # before the clock starts: this time is not the question's
         trace = Trace("ask", question=question, method=method, target=target.name)
+        injects = self.config.inject.enabled if inject is None else inject
+        run = _PlainRun(self.knowledge, target, trace, question, injects=injects)
         try:
-            yield from _PlainRun(self.knowledge, target, trace, question).events(filter, cancelled)
+            yield from run.events(filter, cancelled)
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")
@@ -167,10 +177,17 @@ class _PlainRun:
     """One plain answer, from question to trace."""
 
     def __init__(
-        self, knowledge: KnowledgeBase, target: TransformersModel, trace: Trace, question: str
+        self,
+        knowledge: KnowledgeBase,
+        target: TransformersModel,
+        trace: Trace,
+        question: str,
+        *,
+        injects: bool,
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
+        self._injects = injects
         self._target = target
         self._trace = trace
         self._question = question
@@ -180,21 +197,59 @@ class _PlainRun:
         k = self._config.retrieval.k
         hits = self._knowledge.search(self._question, k, filter=filter, trace=self._trace)
         self._trace.count("retrievals")
-        self._trace.attributes["passages"] = [
-            {"id": hit.passage.id, "score": hit.score} for hit in hits
-        ]
+        self._trace_passages(hits)
         if not hits:
             yield from self._reply(()).nothing_found()
             return
         prompt = self._prompt(hits)
-        pieces = generate.stream(
-            self._target,
-            prompt.token_ids,
-            sampling_params(self._config.generation),
-            cancelled=cancelled,
-            trace=self._trace,
+        reply = self._reply(prompt.passages, dropped_note(prompt))
+        if self._injects:
+            pieces = self._injecting(prompt, hits, reply, filter, cancelled)
+        else:
+            pieces = generate.stream(
+                self._target,
+                prompt.token_ids,
+                sampling_params(self._config.generation),
+                cancelled=cancelled,
+                trace=self._trace,
+            )
+        yield from reply.events(pieces)
+
+    def _trace_passages(self, hits: Sequence[Hit]) -> None:
+        """Note what is shown; a trace goes when one of its passages is removed."""
+        shown = [{"id": hit.passage.id, "score": hit.score} for hit in hits]
+        before = self._trace.attributes.get("passages")
+        self._trace.attributes["passages"] = (
+            [*before, *shown] if isinstance(before, list) else shown
         )
-        yield from self._reply(prompt.passages, dropped_note(prompt)).events(pieces)
+
+    def _injecting(
+        self,
+        prompt: Prompt,
+        hits: Sequence[Hit],
+        reply: Reply,
+        filter: Filter | None,
+        cancelled: Cancelled,
+    ) -> Generator[Piece]:
+        """Yield the pieces of an answer that may get further passages."""
+        knowledge = self._knowledge
+        injecting = Injecting(
+            self._target,
+            self._question,
+            prompt,
+            hits,
+            partial(knowledge.search, filter=filter, trace=self._trace),
+            config=self._config.inject,
+            rarity=knowledge.store.rarity,
+        )
+        for event in injecting.stream(
+            sampling_params(self._config.generation), cancelled=cancelled, trace=self._trace
+        ):
+            if isinstance(event, Injected):
+                self._trace_passages(event.hits)
+                reply.extend(event.passages)
+            else:
+                yield event
 
     def _reply(self, passages: Sequence[Passage], notes: Sequence[str] = ()) -> Reply:
         return Reply(

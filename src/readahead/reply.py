@@ -51,6 +51,10 @@ class Reply:
             passages, question, threshold=config.evidence.threshold, similarity=similarity
         )
 
+    def extend(self, passages: Sequence[Passage]) -> None:
+        """Add passages that were injected; they may be cited from now on."""
+        self._citing.extend(passages)
+
     def events(self, pieces: Iterable[Piece]) -> Iterator[Event]:
         """Yield text, each citation before its marker and, last, the Answer."""
         finish_reason: FinishReason = "stop"

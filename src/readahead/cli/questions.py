@@ -49,6 +49,13 @@ Temperature = Annotated[
     float | None, typer.Option(metavar="T", help="0 takes the most likely token.")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seeds the sampling.")]
+Inject = Annotated[
+    bool | None,
+    typer.Option(
+        "--inject",
+        help="Retrieve again while the answer is written, if its passages seem to lack it.",
+    ),
+]
 SHOWN_CELLS = 240
 
 
@@ -96,6 +103,7 @@ def ask(
     max_new_tokens: MaxNewTokens = None,
     temperature: Temperature = None,
     seed: Seed = None,
+    inject: Inject = None,
     documents: Documents = None,
     kinds: Kinds = None,
     metadata: Metadata = None,
@@ -114,6 +122,7 @@ def ask(
         generation__max_new_tokens=max_new_tokens,
         generation__temperature=temperature,
         generation__seed=seed,
+        inject__enabled=inject,
     )
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:

@@ -51,12 +51,17 @@ class Injected:
     """Passages that were put into the answer; they may be cited from now on.
 
     Attributes:
-        passages: Perhaps shortened; numbered on behind those shown before.
+        hits: Their passages are perhaps shortened, and numbered on behind those shown before.
         num_tokens: That they take in the context.
     """
 
-    passages: tuple[Passage, ...]
+    hits: tuple[Hit, ...]
     num_tokens: int
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """Return the passages as they are shown."""
+        return tuple(hit.passage for hit in self.hits)
 
 
 class Injecting:
@@ -255,7 +260,7 @@ class Injecting:
         after = self._layout.ids([token.id for token in written.tokens])
         keep = min(common_prefix(before, after), self._cache.length, len(after) - 1)
         self._cache.crop(keep)
-        injected = Injected(tuple(passages), len(self._layout.ids([])) - num_before)
+        injected = Injected(tuple(found), len(self._layout.ids([])) - num_before)
         self._hits += found
         self._sufficiency = Sufficiency(self._question, self._hits)
         self._num_injections += 1
