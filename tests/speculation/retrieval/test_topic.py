@@ -192,6 +192,15 @@ def test_old_runners_up_make_room() -> None:
     assert topic.judge("and the snow").lead == 0.0
 
 
+def test_what_a_runner_up_matches_better_is_off_topic_however_near() -> None:
+    topic = Topic()
+    first_turn(topic, [hit("1", "The dome in snow."), hit("2", "The dome in snow and ice.")])
+    verdict = topic.judge("dome, snow, ice")
+    assert verdict.similarity >= verdict.threshold
+    assert verdict.lead < 0
+    assert not verdict.on_topic
+
+
 @pytest.mark.parametrize(
     ("bounds", "skip"),
     [
