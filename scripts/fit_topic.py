@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
 from readahead.config import load_config
 from readahead.knowledge import KnowledgeBase
 from readahead.retrieval.base import Vector
@@ -74,14 +77,15 @@ class Stage:
     knowledge: KnowledgeBase
     num_runners_up: int = NUM_RUNNERS_UP
     compares_vectors: bool = True
-    _vectors: dict[str, Vector | None] = field(default_factory=dict)
+    _vectors: dict[str, Vector] = field(default_factory=dict)
     _hits: dict[str, list[Hit]] = field(default_factory=dict)
 
-    def vector(self, question: str) -> Vector | None:
+    def embed(self, question: str) -> Vector:
         """Return the vector of a question."""
         if question not in self._vectors:
             embedder = self.knowledge.embedder
-            self._vectors[question] = embedder.embed_query(question)[0] if embedder else None
+            assert embedder is not None
+            self._vectors[question] = embedder.embed_query(question)[0]
         return self._vectors[question]
 
     def search(self, query: str) -> list[Hit]:
@@ -95,7 +99,7 @@ class Stage:
         topic = Topic(stored_vectors(self.knowledge.store), bounds)
         played: list[Played] = []
         for turn in turns:
-            vector = self.vector(turn.question) if self.compares_vectors else None
+            vector = self.embed(turn.question) if self.compares_vectors else None
             verdict = topic.judge(turn.question, vector)
             hits = [] if verdict.skip else self.search(verdict.query)
             shift = topic.follow(verdict, hits, k=K)
@@ -193,8 +197,27 @@ def report(knowledge: KnowledgeBase, conversations: Sequence[Sequence[Turn]]) ->
     bare = [found for turns in conversations for found in stage.answered_without_topic(turns)]
     metrics["answer_in_context.every_bare_question"] = sum(bare) / len(bare)
     print(f"each question searched for by itself: answer found {sum(bare) / len(bare):.3g}")
+    metrics["centroid_auc"] = centroid_auc(stage, conversations)
+    print(f"embedding of the questions before: AUC {metrics['centroid_auc']:.3g}")
     show_mistakes([p for turns in conversations for p in stage.play(turns, shipped)])
     return metrics
+
+
+def centroid_auc(stage: Stage, conversations: Sequence[Sequence[Turn]]) -> float:
+    """Return how well the embedding of the running topic's questions tells that it goes on.
+
+    The area under the ROC curve of the cosine of a question and their mean; 0.5 tells nothing.
+    """
+    cosines: list[float] = []
+    goes_on: list[bool] = []
+    for turns in conversations:
+        begun = 0
+        for at in range(1, len(turns)):
+            mean = sum(stage.embed(turn.question) for turn in turns[begun:at])
+            cosines.append(float(stage.embed(turns[at].question) @ mean / np.linalg.norm(mean)))
+            goes_on.append(turns[at].topic == turns[at - 1].topic)
+            begun = begun if goes_on[-1] else at
+    return float(roc_auc_score(goes_on, cosines))
 
 
 def show_mistakes(played: Sequence[Played]) -> None:
