@@ -23,7 +23,7 @@ from readahead.engine import (
 from readahead.errors import InputError, ReadaheadError, StoreError
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.prompt import Context, Part
+from readahead.lm.prompt import Context, Part, Prompt
 from readahead.lm.reuse import Reading
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
@@ -70,6 +70,21 @@ class Status:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question and its answer, as the model read and wrote them.
+
+    Attributes:
+        prompt: All that the model read, the earlier turns among it.
+        token_ids: The answer's.
+    """
+
+    question: str
+    prompt: Prompt
+    token_ids: tuple[int, ...]
+    text: str
+
+
 class Session:
     """A conversation over the documents of an engine.
 
@@ -82,6 +97,7 @@ class Session:
     def __init__(self, engine: Engine, *, filter: Filter | None = None) -> None:
         engine.load()
         self.status = Status()
+        self.turns: list[Turn] = []
         self._engine = engine
         self._filter = filter
         self._config = engine.config.prefetch
@@ -201,7 +217,7 @@ class Session:
         try:
             yield from reply.events(self._pieces(start, answer_ids))
         finally:
-            self._append(start, answer_ids, reply.text)
+            self._append(Turn(question, start.prompt, tuple(answer_ids), reply.text), start.reading)
 
     def _pieces(self, start: Start, answer_ids: list[int]) -> Iterator[Piece]:
         for piece in self._engine.turns.steps(start.pieces):
@@ -230,17 +246,17 @@ class Session:
             "num_answer_tokens_ahead": start.num_pieces_ahead,
         }
 
-    def _append(self, start: Start, answer_ids: list[int], text: str) -> None:
+    def _append(self, turn: Turn, reading: Reading) -> None:
         """Make the turn part of the context of the next one."""
-        prompt, context = start.prompt, self._context
+        self.turns.append(turn)
+        prompt = turn.prompt
         self._context = Context(
-            (*prompt.parts, Part(tuple(answer_ids))),
-            (*context.passages, *prompt.passages),
-            prompt.text + text,
+            (*prompt.parts, Part(turn.token_ids)),
+            (*self._context.passages, *prompt.passages),
+            prompt.text + turn.text,
         )
-        ids = (*prompt.token_ids, *answer_ids)
-        cache = start.reading.cache
-        self._prefetcher.reset(Reading(cache, ids[: cache.length]))
+        held = (*prompt.token_ids, *turn.token_ids)[: reading.cache.length]
+        self._prefetcher.reset(Reading(reading.cache, held))
 
     # Guessing, on the worker's thread
 
