@@ -6,7 +6,7 @@ answer" before the first token and at the end of the answer, and for "the answer
 same for all signals together, with the F1 at a threshold chosen on the fitted part. Writes the
 model and prints one JSON object as the last line.
 
-    python scripts/fit_sufficiency.py FOLDER [--targets NAME …] [--model FILE]
+    python scripts/fit_sufficiency.py FOLDER [--targets NAME …] [--model FILE] [--page FILE]
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ STATE = (
 )
 FOLDS = 5
 STRENGTH = 0.3  # of the regularisation: smaller holds the weights closer to 0
+MARK_BEGIN, MARK_END = "<!-- figures -->", "<!-- end of figures -->"
 NOTHING = Logistic((), (), (), (), 0.0)
 
 
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of record_answers.py")
     parser.add_argument("--targets", nargs="+", default=["smollm2-135m", "qwen2.5-coder-0.5b"])
     parser.add_argument("--model", type=Path, help="where to write the model")
+    parser.add_argument("--page", type=Path, help="a page whose table of figures is renewed")
     parser.add_argument("--first", type=int, default=1000, help="the others are for benchmarks")
     given = parser.parse_args()
     retrieved = read_retrieved(given.folder)[: given.first]
@@ -89,6 +91,8 @@ def main() -> None:
     place = given.model or Path(next(iter(package.__path__))) / "sufficiency.json"
     place.write_text(json.dumps(rounded(model.to_json()), indent=2) + "\n", encoding="utf-8")
     print(f"threshold {model.threshold:.2f}, written to {place.name}")
+    if given.page:
+        write_table(given.page, metrics, given.targets)
     finish(
         "sufficiency",
         metrics,
@@ -178,7 +182,7 @@ def describe(target: str, rows: Sequence[Row], layers: dict[int, list[Row]]) -> 
 
 def together(rows: Sequence[Row]) -> dict[str, float]:
     """Print how well the gate that is shipped does at each of its moments, and without signals."""
-    print(f"\n{'one gate for all':<20} {'AUC':>6} {'F1':>6} {'false':>6}")
+    print(f"\n{'one gate for all':<20} {'AUC':>6} {'F1':>6}")
     metrics: dict[str, float] = {}
     for moment in ("before", "start", "end"):
         judged_rows = [row for row in rows if row.moment == moment]
@@ -272,6 +276,31 @@ def best_threshold(
     """Return which of ``tried`` has the highest F1."""
     scores = [f1_score(labels, values >= threshold, zero_division=0) for threshold in tried]
     return round(float(tried[int(np.argmax(scores))]), 3)
+
+
+def write_table(page: Path, metrics: dict[str, float], targets: Sequence[str]) -> None:
+    """Renew what stands between the two marks of ``page``."""
+    kinds = ("lacks_start", "lacks_end", "wrong_end")
+    titles = ("lacks, first token", "lacks, end", "wrong, end")
+    lines = [
+        f"| signal | {' | '.join(f'{target}: {t}' for target in targets for t in titles)} |",
+        f"|---|{'---|' * len(targets) * len(titles)}",
+    ]
+    for name in (*RETRIEVAL, *STATE, *SOURCE):
+        values = [metrics[f"{kind}.{name}.{target}"] for target in targets for kind in kinds]
+        lines.append(f"| `{name}` | {' | '.join(f'{value:.2f}' for value in values)} |")
+    for label, key in (("state signals together", "state"), ("all together", "")):
+        cells = []
+        for target in targets:
+            area = metrics[f"lacks_auc.{key + '.' if key else ''}{target}"]
+            wrong = "" if key else f"{metrics[f'wrong_auc.{target}']:.2f}"
+            cells += ["", f"{area:.2f}", wrong]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    text = page.read_text(encoding="utf-8")
+    head, _, rest = text.partition(MARK_BEGIN)
+    _, _, tail = rest.partition(MARK_END)
+    table = "\n".join(lines)
+    page.write_text(f"{head}{MARK_BEGIN}\n{table}\n{MARK_END}{tail}", encoding="utf-8")
 
 
 def rounded(record: object) -> object:

@@ -120,10 +120,10 @@ class InjectConfig(_Section):
     max_tokens: int = Field(192, ge=0, description="of all passages injected into one answer")
     max_tokens_each: int = Field(128, ge=0, description="longer passages are shortened")
     threshold: float = Field(
-        0.5, ge=0, le=1, description="the probability that the passages lack the answer"
+        0.53, ge=0, le=1, description="the probability that the passages lack the answer"
     )
     min_similarity: float = Field(
-        0.5, ge=-1, le=1, description="of the query and a passage; the others are not injected"
+        0.51, ge=-1, le=1, description="of the query and a passage; the others are not injected"
     )
     jump: float = Field(
         1.5, ge=0, description="nats of a content word's entropy above those before, to ask again"
