@@ -1,5 +1,7 @@
 """Free memory is the least that anything leaves."""
 
+import json
+import os
 import resource
 import subprocess
 import sys
@@ -19,6 +21,9 @@ from readahead.lm.memory import (
     readable_tokens,
     reading_bytes,
 )
+from readahead.lm.prefixtree import PrefixTree
+from readahead.lm.reuse import PrefixReader
+from tests.lm.limited import PASSAGES, Outcome, ask_all, make_model
 
 CPU = torch.device("cpu")
 UNLIMITED_V1 = 9223372036854771712
@@ -114,6 +119,24 @@ def test_what_torch_says_when_memory_is_out_is_understood() -> None:
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(torch.OutOfMemoryError())
     assert not is_out_of_memory(RuntimeError("shapes do not match"))
+
+
+def test_under_a_hard_limit_the_answers_are_the_same() -> None:
+    """The tree may keep as much as it likes by its budget; the process may not have that much."""
+    free = ask_all(PrefixReader(make_model(), PrefixTree(10**12)), PASSAGES)
+    assert (free.steps, free.reasons) == ({}, [])
+    command = [sys.executable, "-m", "tests.lm.limited", str(36 * 2**20)]
+    done = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    limited = Outcome(**json.loads(done.stdout))
+    assert limited.answers == free.answers
+    assert len(set(free.answers)) > 5
+    assert limited.steps or limited.reasons  # the limit was felt
 
 
 @pytest.mark.gpu
