@@ -185,15 +185,34 @@ def test_equal_keys_with_other_tokens_do_not_match(monkeypatch: pytest.MonkeyPat
     assert (known(tree, "one "), known(tree, "two ")) == (4, 0)
 
 
-def test_threads_leave_a_sound_tree() -> None:
-    tree = PrefixTree(30 * TOKEN_BYTES)
+# Packed and spilled nodes.
+
+
+@pytest.fixture
+def spill(tmp_path: Path) -> Iterator[Spill]:
+    made = Spill(10**6, folder=tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("storage", ["same", "int8"])
+@pytest.mark.parametrize("has_disk", [False, True])
+def test_threads_leave_a_sound_tree(spill: Spill, storage: Storage, has_disk: bool) -> None:
+    spill.budget_bytes = 40_000
+    tree = PrefixTree(30 * TOKEN_BYTES, storage=storage, spill=spill if has_disk else None)
     errors: list[BaseException] = []
 
     def work(seed: int) -> None:
         try:
             for i in range(40):
                 keep(tree, "sys ", f"{(seed * i) % 7:04}", f"{i % 5:04}")
-                known(tree, f"sys {i % 7:04}")
+                text = f"sys {i % 7:04}"
+                cache = MODEL.new_cache()
+                with tree.match(text.encode(), ROOT) as match:
+                    load(match, cache)
+                if cache.length and cache.is_exact:
+                    cold = read(text.encode()[: cache.length])
+                    torch.testing.assert_close(cache.cut(0, cache.length).keys, cold)
                 if i % 13 == 0:
                     tree.drop(lambda label: label == "0003")
         except BaseException as error:
@@ -207,16 +226,9 @@ def test_threads_leave_a_sound_tree() -> None:
     assert errors == []
     assert tree.check() == []
     assert tree.num_bytes <= tree.budget_bytes
-
-
-# Packed and spilled nodes.
-
-
-@pytest.fixture
-def spill(tmp_path: Path) -> Iterator[Spill]:
-    made = Spill(10**6, folder=tmp_path)
-    yield made
-    made.close()
+    assert (tree.steps["recalled"] > 0) == has_disk
+    spill.flush()
+    assert spill.num_bytes <= spill.budget_bytes
 
 
 def loaded(tree: PrefixTree, text: str) -> tuple[int, bool]:
