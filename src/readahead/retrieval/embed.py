@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ _CONFIGS = frozenset(
     "tokenizer.json tokenizer_config.json vocab.txt".split()
 )
 _WEIGHTS = (".safetensors", ".bin", ".model")
+_REMEMBERED_QUERIES = 32
 
 
 class SentenceTransformerEmbedder:
@@ -47,6 +49,10 @@ class SentenceTransformerEmbedder:
         # A fast tokenizer holds its truncation settings in itself: one call at a time.
         self._lock = threading.Lock()
         self._one_core = _one_core_thread()
+        # A follow-up is embedded once to be judged and once to be searched for.
+        self._remembered = lru_cache(maxsize=_REMEMBERED_QUERIES)(
+            lambda text: self._one_core.submit(self._embed_query, text).result()
+        )
         self._fingerprint = f"{folder.name}@{_digest(folder)}"
 
     @property
@@ -73,8 +79,8 @@ class SentenceTransformerEmbedder:
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
     def embed_query(self, text: str) -> Vectors:
-        """Return (1, dim) float32, a unit row."""
-        return self._one_core.submit(self._embed_query, text).result()
+        """Return (1, dim) float32, a unit row; the last few texts are remembered."""
+        return self._remembered(text).copy()
 
     def _embed_query(self, text: str) -> Vectors:
         with self._lock:

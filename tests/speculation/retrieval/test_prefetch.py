@@ -17,7 +17,7 @@ from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.retrieval.lexical import terms
 from readahead.speculation.retrieval.gate import TypingGate
-from readahead.speculation.retrieval.prefetch import Prefetcher, Request, Start
+from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -40,19 +40,24 @@ REQUEST = Request(k=2, max_tokens=1500, params=PARAMS)
 QUESTION = "how often does the tide turn in a day"
 
 
-def search(text: str, trace: Trace) -> list[Hit]:
+def find(text: str, trace: Trace, context: Context = EMPTY) -> Found:
+    return Found(tuple(search(text)), context)
+
+
+def search(text: str) -> list[Hit]:
     """Rank by shared words: real retrieval, small enough to follow by eye."""
     wanted = set(terms(text))
     scored = [Hit(p, len(wanted & set(terms(p.text))) + 0.01) for p in PASSAGES]
     return sorted(scored, key=lambda hit: (-hit.score, hit.passage.id))
 
 
-def prefetcher(budget_bytes: int = 10**9, **config: object) -> Prefetcher:
+def prefetcher(budget_bytes: int = 10**9, context: Context = EMPTY, **config: object) -> Prefetcher:
     settings = PrefetchConfig.model_validate(
         {"threshold": 0, "threshold_more": 0, "min_typing_s": 0, "step_tokens": 16, **config}
     )
     gate = TypingGate(settings, lambda word: 1.0)
-    return Prefetcher(search, PrefixReader(MODEL, PrefixTree(budget_bytes)), gate, settings)
+    reader = PrefixReader(MODEL, PrefixTree(budget_bytes))
+    return Prefetcher(partial(find, context=context), reader, gate, settings)
 
 
 def type_words(ahead: Prefetcher, question: str, trace: Trace, request: Request = REQUEST) -> None:
@@ -66,9 +71,13 @@ def guess(ahead: Prefetcher, text: str, trace: Trace, request: Request = REQUEST
 
 
 def take(
-    ahead: Prefetcher, question: str, trace: Trace, request: Request = REQUEST
+    ahead: Prefetcher,
+    question: str,
+    trace: Trace,
+    request: Request = REQUEST,
+    context: Context = EMPTY,
 ) -> tuple[Start, str]:
-    start = ahead.take(question, search(question, trace), request, trace=trace)
+    start = ahead.take(question, find(question, trace, context), request, trace=trace)
     return start, "".join(piece.text for piece in start.pieces)
 
 
@@ -183,7 +192,7 @@ def test_a_runner_up_that_overtakes_is_warm() -> None:
     ahead, trace = prefetcher(num_runners_up=1, threshold_more=1.0), Trace("test")
     guess(ahead, "the lamp of the keeper ", trace)
     assert ahead.warm(REQUEST, trace=trace)
-    found = [hit.passage for hit in search("the lamp of the keeper", trace)]
+    found = [hit.passage for hit in search("the lamp of the keeper")]
     reader = PrefixReader(MODEL, ahead._reader.tree)
     for first in found[:2]:
         parts = build_prompt(MODEL.tokenizer, "x", [first], max_tokens=1500).parts[:-2]
@@ -194,7 +203,7 @@ def test_an_answer_stops_within_one_step_once_it_is_cancelled() -> None:
     ahead, trace = prefetcher(decode_ahead_tokens=3), Trace("test")
     ahead.finish(QUESTION, REQUEST, trace=trace)
     stop = partial(next, iter([False]), True)
-    start = ahead.take(QUESTION, search(QUESTION, trace), REQUEST, cancelled=stop, trace=trace)
+    start = ahead.take(QUESTION, find(QUESTION, trace), REQUEST, cancelled=stop, trace=trace)
     pieces = list(start.pieces)
     assert pieces[-1].finish_reason == "cancelled"
     assert len(pieces) == 3 + 2
@@ -243,7 +252,7 @@ def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
     question = " ".join(asked)
     start, text = take(ahead, question, trace)
     assert text == cold(question, start.prompt.passages)
-    best = [hit.passage.id for hit in search(question, trace)[:2]]
+    best = [hit.passage.id for hit in search(question)[:2]]
     shown = [passage.id for passage in start.prompt.passages]
     if policy == "exact-order":
         assert shown == best
@@ -252,22 +261,39 @@ def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
     assert best[0] in shown
 
 
-def test_a_later_turn_follows_on_the_same_cache() -> None:
+def first_turn() -> tuple[Prefetcher, Context, Reading]:
+    """Return the state after one turn."""
     ahead, trace = prefetcher(), Trace("test")
-    start = ahead.take(QUESTION, search(QUESTION, trace), REQUEST, trace=trace)
+    start = ahead.take(QUESTION, find(QUESTION, trace), REQUEST, trace=trace)
     answer = Part(tuple(chain.from_iterable(piece.token_ids for piece in start.pieces)))
     context = Context((*start.prompt.parts, answer), start.prompt.passages, "")
     held = (*start.prompt.token_ids, *answer.token_ids)[: start.reading.cache.length]
-    ahead.reset(Reading(start.reading.cache, held))
-    request = Request(k=2, max_tokens=1500, params=PARAMS, context=context)
-    follow_up = "who is the keeper of the lamp"
-    trace = Trace("test")
-    type_words(ahead, follow_up, trace, request)
-    second, text = take(ahead, follow_up, trace, request)
+    ahead = prefetcher(context=context)
+    reading = Reading(start.reading.cache, held)
+    ahead.reset(reading)
+    return ahead, context, reading
+
+
+def test_a_later_turn_follows_on_the_same_cache() -> None:
+    ahead, context, reading = first_turn()
+    follow_up, trace = "who is the keeper of the lamp", Trace("test")
+    type_words(ahead, follow_up, trace)
+    second, text = take(ahead, follow_up, trace, context=context)
     assert text == cold(follow_up, second.prompt.passages, context)
     assert second.prompt.passages
     assert not {p.id for p in second.prompt.passages} & {p.id for p in context.passages}
-    assert second.reading.num_reused_tokens > len(held)
+    assert second.reading.num_reused_tokens > len(reading.token_ids)
+
+
+def test_a_guess_that_leaves_the_topic_leaves_the_conversation_in_the_cache() -> None:
+    ahead, context, reading = first_turn()
+    trace = Trace("test")
+    ahead._find = find  # the typed part seems to begin another topic
+    type_words(ahead, "who is the keeper of the lamp", trace)
+    follow_up = "what pulls the water"
+    second, text = take(ahead, follow_up, trace, context=context)
+    assert text == cold(follow_up, second.prompt.passages, context)
+    assert second.reading.num_reused_tokens >= len(reading.token_ids)
 
 
 @pytest.mark.parametrize("temperature", [0.7])

@@ -25,7 +25,21 @@ from readahead.speculation.retrieval.typed import complete_part
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
 
-Search = Callable[[str, Trace], Sequence[Hit]]
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to show for a question.
+
+    Attributes:
+        hits: Best first, more than are shown; none where the context is enough.
+        context: The turns that the question follows.
+    """
+
+    hits: tuple[Hit, ...]
+    context: Context = Context()
+
+
+Find = Callable[[str, Trace], Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +49,11 @@ class Request:
     Attributes:
         k: How many passages the model is shown.
         max_tokens: The model's context less the answer.
-        context: The turns that the question follows.
     """
 
     k: int
     max_tokens: int
     params: SamplingParams
-    context: Context = Context()
 
 
 @dataclass(slots=True)
@@ -72,15 +84,17 @@ class Start:
 
     Attributes:
         reading: Its cache grows while ``pieces`` are taken.
-        num_useful_tokens: How many of the prompt's tokens were computed ahead and are used.
+        num_ready_tokens: How many of the prompt's tokens need not be read any more.
+        num_useful_tokens: How many of them were computed ahead for this question.
         num_kept_passages: How many passages of the last guess are used, the first ones.
         num_pieces_ahead: How many steps of the answer were decoded ahead and are used.
     """
 
     prompt: Prompt
-    hits: tuple[Hit, ...]
+    found: Found
     pieces: Iterator[Piece]
     reading: Reading
+    num_ready_tokens: int
     num_useful_tokens: int
     num_kept_passages: int
     num_pieces_ahead: int = 0
@@ -90,20 +104,20 @@ class Prefetcher:
     """Guesses for one question after the other; used by one thread at a time.
 
     Args:
-        search: Returns the hits of a question, best first, more than are shown.
+        find: Returns what there is to show for a question.
         reader: Reads prompts and remembers them.
         gate: Decides which guesses are worth their prefill.
         config: What may be done ahead.
     """
 
     def __init__(
-        self, search: Search, reader: PrefixReader, gate: TypingGate, config: PrefetchConfig
+        self, find: Find, reader: PrefixReader, gate: TypingGate, config: PrefetchConfig
     ) -> None:
-        self._search = search
+        self._find = find
         self._reader = reader
         self._gate = gate
         self._config = config
-        self._found: dict[str, tuple[Hit, ...]] = {}
+        self._found: dict[str, Found] = {}
         self.reset()
 
     def reset(self, reading: Reading | None = None) -> None:
@@ -116,7 +130,8 @@ class Prefetcher:
         self._found.clear()
         self._typed = ""
         self._computed: list[tuple[tuple[int, ...], int]] = []  # token ids, the first one computed
-        self._reading = reading
+        # A guess that leaves the topic must not crop what was read of the conversation.
+        self._readings: dict[bool, Reading | None] = {True: reading, False: None}
         self.decision: Decision | None = None
         self.reason = ""
         self.ahead: Ahead | None = None
@@ -163,8 +178,8 @@ class Prefetcher:
             if self.reason:
                 return True
             with trace.span("guess", text=part) as span:
-                hits = self._hits(part, trace)
-                self.decision = self._gate.decide(part, hits)
+                found = self._find_once(part, trace)
+                self.decision = self._gate.decide(part, found.hits)
                 span.attributes |= _shown(self.decision)
             self._typed, self.reason = part, self.decision.reason
         if self.decision is None or not self.decision.passed:
@@ -182,16 +197,18 @@ class Prefetcher:
         question = text.strip()
         if self.ahead is None or self.ahead.question != question:
             with trace.span("guess", text=question, is_finished=True):
-                hits = self._hits(question, trace)
-            prompt = self._prompt(question, hits, request)
-            if not prompt.passages and not request.context.parts:
+                found = self._find_once(question, trace)
+            prompt = self._prompt(question, found, request)
+            if not prompt.passages and not found.context.parts:
                 return True
             # All but the last token, which must be read to predict the next.
             parts = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
             self.prompt = prompt
-            if not self._read(parts, len(prompt.parts) - 2, cancelled, trace):
+            if not self._read(parts, len(prompt.parts) - 2, found.context, cancelled, trace):
                 return False
-            self.ahead = self._branch(question, prompt, request.params, trace)
+            reading = self._on(found.context)
+            assert reading is not None
+            self.ahead = self._branch(question, prompt, reading, request.params, trace)
         return self._decode_ahead(self.ahead, cancelled, trace)
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
@@ -200,11 +217,13 @@ class Prefetcher:
         Returns:
             Whether there is nothing left to do for this text.
         """
-        hits = self._found.get(self._typed, ())
-        if self.decision is None or not self.decision.passed or request.context.parts:
+        found = self._found.get(self._typed)
+        if found is None or self.decision is None or not self.decision.passed:
             return True
-        for hit in hits[1 : 1 + self._config.num_runners_up]:
-            parts = self._built(self._typed, [hit.passage], request).parts[:-2]
+        if found.context.parts:
+            return True  # there is no first place: what follows a context is rarely met again
+        for hit in found.hits[1 : 1 + self._config.num_runners_up]:
+            parts = self._built(self._typed, [hit.passage], found, request).parts[:-2]
             reading = self._reader.read(
                 parts, step_tokens=self._config.step_tokens, cancelled=cancelled, trace=trace
             )
@@ -212,14 +231,14 @@ class Prefetcher:
                 return False
         return True
 
-    def found(self, question: str) -> tuple[Hit, ...] | None:
+    def found(self, question: str) -> Found | None:
         """Return what was found ahead for just this question, None if it was not searched for."""
         return self._found.get(question.strip())
 
     def take(
         self,
         text: str,
-        hits: Sequence[Hit],
+        found: Found,
         request: Request,
         *,
         cancelled: Cancelled = never,
@@ -229,7 +248,7 @@ class Prefetcher:
 
         Args:
             text: The question as it was submitted.
-            hits: What it retrieves.
+            found: What there is to show for it.
             request: What it is part of.
             cancelled: Asked before each model step of the answer.
             trace: Of the request.
@@ -240,78 +259,87 @@ class Prefetcher:
         question = text.strip()
         ahead = self.ahead
         if ahead is not None and ahead.question == question:
-            return self._taken(ahead, tuple(hits), cancelled)
-        prompt = self._prompt(question, hits, request)
+            return self._taken(ahead, found, cancelled)
+        prompt = self._prompt(question, found, request)
         unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
-        reading = self._reader.open(unread, self._reading, trace=trace)
+        reading = self._reader.open(unread, self._on(found.context), trace=trace)
         pieces = self._answer(prompt, request.params, reading, cancelled, trace)
-        return Start(prompt, tuple(hits), pieces, reading, *self._use_of(prompt))
+        num_ready = reading.num_reused_tokens
+        return Start(prompt, found, pieces, reading, num_ready, *self._use_of(prompt))
 
     @property
     def num_computed_tokens(self) -> int:
         """Return how many of the prompts' tokens were computed ahead for this question."""
         return sum(len(ids) - first for ids, first in self._computed)
 
-    def _hits(self, question: str, trace: Trace) -> tuple[Hit, ...]:
+    def _find_once(self, question: str, trace: Trace) -> Found:
         if question not in self._found:
-            self._found[question] = tuple(self._search(question, trace))
+            self._found[question] = self._find(question, trace)
         return self._found[question]
 
+    def _on(self, context: Context) -> Reading | None:
+        """Return the reading that goes on from ``context``."""
+        return self._readings[bool(context.parts)]
+
     def _prompt(
-        self, question: str, hits: Sequence[Hit], request: Request, num_passages: int | None = None
+        self, question: str, found: Found, request: Request, num_passages: int | None = None
     ) -> Prompt:
         """Return the prompt with the first passages in the order that the policy chooses."""
-        shown = {passage.id for passage in request.context.passages}
-        new = [hit for hit in hits if hit.passage.id not in shown]
-        num_shown = sum(hit.passage.id in shown for hit in hits[: request.k])
+        shown = {passage.id for passage in found.context.passages}
+        new = [hit for hit in found.hits if hit.passage.id not in shown]
+        num_shown = sum(hit.passage.id in shown for hit in found.hits[: request.k])
 
         def known(passages: Sequence[Passage]) -> tuple[int, int]:
-            parts = self._built(question, passages, request).parts[:-2]
-            return self._reader.num_known(parts, self._reading), num_tokens(parts)
+            parts = self._built(question, passages, found, request).parts[:-2]
+            return self._reader.num_known(parts, self._on(found.context)), num_tokens(parts)
 
-        k = max(0, request.k - num_shown)
-        passages = order_passages(new, k, self._config, known)
-        return self._built(question, passages[:num_passages], request)
+        passages = order_passages(new, max(0, request.k - num_shown), self._config, known)
+        return self._built(question, passages[:num_passages], found, request)
 
-    def _built(self, question: str, passages: Sequence[Passage], request: Request) -> Prompt:
+    def _built(
+        self, question: str, passages: Sequence[Passage], found: Found, request: Request
+    ) -> Prompt:
         return build_prompt(
             self._reader.model.tokenizer,
             question,
             passages,
             max_tokens=request.max_tokens,
-            context=request.context,
+            context=found.context,
         )
 
     def _read_ahead(self, text: str, request: Request, cancelled: Cancelled, trace: Trace) -> bool:
         """Read the passages and, once they are all read, as much of the question as will stay."""
         assert self.decision is not None
+        found = self._found[text]
         is_sure = self.decision.probability >= self._config.threshold_more
-        self.prompt = prompt = self._prompt(
-            text, self._found[text], request, None if is_sure else 1
-        )
+        self.prompt = prompt = self._prompt(text, found, request, None if is_sure else 1)
         parts = list(prompt.parts[:-2])
         num_kept = len(parts)
         if is_sure:
             question = prompt.parts[-2].token_ids
             parts.append(Part(question[: max(0, len(question) - self._config.held_back_tokens)]))
-        return self._read(parts, num_kept, cancelled, trace)
+        return self._read(parts, num_kept, found.context, cancelled, trace)
 
     def _read(
-        self, parts: Sequence[Part], num_kept: int, cancelled: Cancelled, trace: Trace
+        self,
+        parts: Sequence[Part],
+        num_kept: int,
+        context: Context,
+        cancelled: Cancelled,
+        trace: Trace,
     ) -> bool:
         """Read ``parts``; return whether it came to its end."""
         self.ahead = None  # it decodes on the cache that is now taken over
-        self._reading = self._counted(
-            self._reader.read(
-                parts,
-                self._reading,
-                num_kept=num_kept,
-                step_tokens=self._config.step_tokens,
-                cancelled=cancelled,
-                trace=trace,
-            )
+        reading = self._reader.read(
+            parts,
+            self._on(context),
+            num_kept=num_kept,
+            step_tokens=self._config.step_tokens,
+            cancelled=cancelled,
+            trace=trace,
         )
-        return len(self._reading.token_ids) == num_tokens(parts)
+        self._readings[bool(context.parts)] = self._counted(reading)
+        return len(reading.token_ids) == num_tokens(parts)
 
     def _counted(self, reading: Reading) -> Reading:
         if reading.num_computed_tokens:
@@ -319,14 +347,20 @@ class Prefetcher:
             self._computed.append((reading.token_ids, first))
         return reading
 
-    def _branch(self, question: str, prompt: Prompt, params: SamplingParams, trace: Trace) -> Ahead:
-        assert self._reading is not None
-        ahead = Ahead(question, prompt, self._reading)
+    def _branch(
+        self,
+        question: str,
+        prompt: Prompt,
+        reading: Reading,
+        params: SamplingParams,
+        trace: Trace,
+    ) -> Ahead:
+        ahead = Ahead(question, prompt, reading)
         ahead.rest = generate.stream(
             self._reader.model,
             prompt.token_ids,
             params,
-            cache=self._reading.cache,
+            cache=reading.cache,
             cancelled=lambda: ahead.cancelled(),
             trace=trace,
         )
@@ -341,14 +375,15 @@ class Prefetcher:
             trace.count("decoded_ahead_tokens")
         return True
 
-    def _taken(self, ahead: Ahead, hits: tuple[Hit, ...], cancelled: Cancelled) -> Start:
+    def _taken(self, ahead: Ahead, found: Found, cancelled: Cancelled) -> Start:
         """Return the branch that was decoded for just this question."""
         ahead.cancelled = cancelled
         return Start(
             ahead.prompt,
-            hits,
+            found,
             chain(ahead.pieces, ahead.rest),
             ahead.reading,
+            len(ahead.prompt.token_ids),
             *self._use_of(ahead.prompt),
             len(ahead.pieces),
         )

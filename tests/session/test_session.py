@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,16 @@ from hypothesis import strategies as st
 
 from readahead.engine import Engine
 from readahead.errors import ContextOverflow, InputError
+from readahead.evaluation.lossless import is_lossless
 from readahead.lm import generate
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import Context, Part, build_prompt
+from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.session import Session
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer
 from tests.test_engine import QUESTION, open_engine
 
-EMPTY = Context()
 QUICK = {
     "prefetch__threshold": 0,
     "prefetch__threshold_more": 0,
@@ -66,11 +67,11 @@ def shown(engine: Engine, answer: Answer) -> list[Passage]:
     return [engine.knowledge.store.passage(passage["id"]) for passage in listed]
 
 
-def cold(engine: Engine, question: str, answer: Answer, context: Context = EMPTY) -> str:
+def cold(engine: Engine, question: str, answer: Answer) -> str:
     """Return what a cold run over the same passages in the same order says."""
     passages = shown(engine, answer)
     tokenizer = engine.target.tokenizer
-    prompt = build_prompt(tokenizer, question, passages, max_tokens=1900, context=context)
+    prompt = build_prompt(tokenizer, question, passages, max_tokens=1900)
     params = SamplingParams(max_new_tokens=40)
     return generate.generate(engine.target, [prompt.token_ids], params)[0].text
 
@@ -122,7 +123,7 @@ def test_switched_off_nothing_is_done_ahead(tmp_path: Path, model: TransformersM
     engine = open_engine(tmp_path, model, prefetch__enabled=False)
     with Session(engine) as session:
         session.type(QUESTION)
-        assert session._worker is None
+        assert session._worker._thread is None
         answer = submit(session, QUESTION)
     assert answer.text == engine.ask(QUESTION).text
 
@@ -163,21 +164,20 @@ def test_a_cancelled_answer_stops_within_one_step(session: Session) -> None:
 
 def test_turns_follow_each_other_on_one_cache(engine: Engine, session: Session) -> None:
     """Each answer is what a cold reading of the whole conversation gives."""
-    context = EMPTY
-    tokenizer = engine.target.tokenizer
-    for question in (QUESTION, "what does the moon do?", "what does a lamp burn?"):
+    for question in (QUESTION, "and what does it do at night?", "what does the moon do?"):
         session.type(question)
         until(lambda: session.status.num_answer_tokens > 0)
-        answer = submit(session, question)
-        passages = shown(engine, answer)
-        prompt = build_prompt(tokenizer, question, passages, max_tokens=1900, context=context)
-        params = SamplingParams(max_new_tokens=40)
-        generation = generate.generate(engine.target, [prompt.token_ids], params)[0]
-        assert answer.text == generation.text
-        assert not {p.id for p in passages} & {p.id for p in context.passages}
-        context = Context(
-            (*prompt.parts, Part(generation.token_ids)), (*context.passages, *passages)
-        )
+        submit(session, question)
+    turns = session.turns
+    assert [is_lossless(engine, turn) for turn in turns] == [True] * 3
+    for earlier, later in pairwise(turns):
+        before = (*earlier.prompt.token_ids, *earlier.token_ids)
+        assert later.prompt.token_ids[: len(before)] == before
+        assert not set(ids(later.prompt.passages)) & set(ids(earlier.prompt.passages))
+
+
+def ids(passages: Sequence[Passage]) -> list[str]:
+    return [passage.id for passage in passages]
 
 
 def test_a_document_that_is_removed_is_never_shown_again(engine: Engine, session: Session) -> None:
@@ -194,11 +194,11 @@ def test_a_conversation_that_shows_a_removed_document_begins_anew(
     engine: Engine, session: Session
 ) -> None:
     submit(session, "what does a lamp burn?")
-    assert any(p.document == "lamps.txt" for p in session._context.passages)
+    assert any(p.document == "lamps.txt" for p in session._conversation.context.passages)
     engine.knowledge.remove(["lamps.txt"])
     answer = submit(session, QUESTION)
     assert answer.text == cold(engine, QUESTION, answer)
-    assert all(p.document == "tides.md" for p in session._context.passages)
+    assert all(p.document == "tides.md" for p in session._conversation.context.passages)
 
 
 def test_an_empty_knowledge_base_says_so(tmp_path: Path, model: TransformersModel) -> None:
@@ -236,7 +236,7 @@ def test_a_question_too_long_for_the_context_is_an_error_and_the_session_goes_on
 def test_closing_ends_the_worker(engine: Engine) -> None:
     session = Session(engine)
     session.type(QUESTION)
-    worker = session._worker
+    worker = session._worker._thread
     assert worker is not None
     session.close()
     assert not worker.is_alive()

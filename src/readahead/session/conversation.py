@@ -1,0 +1,171 @@
+"""What was said so far, and what there is to show for the next question; knows no threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from readahead.engine import Engine, max_prompt_tokens
+from readahead.errors import ContextOverflow
+from readahead.lm.prompt import Context, Part, Prompt, build_prompt
+from readahead.retrieval.base import Filter, Vector
+from readahead.speculation.retrieval.prefetch import Found
+from readahead.speculation.retrieval.topic import (
+    NUM_RUNNERS_UP,
+    Topic,
+    Verdict,
+    stored_vectors,
+)
+from readahead.trace import Trace
+from readahead.types import Hit
+
+OVERFLOW = "The conversation outgrew the model's context: its earlier turns were left out."
+REMOVED = "A document that the conversation showed has changed or gone: its turns were left out."
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question and its answer, as the model read and wrote them.
+
+    Attributes:
+        prompt: All that the model read, the earlier turns among it.
+        token_ids: The answer's.
+    """
+
+    question: str
+    prompt: Prompt
+    token_ids: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Found):
+    """What was found for a question, and why.
+
+    Attributes:
+        verdict: What the topic says to the question, before anything was searched.
+        notes: What the reader should know of it.
+    """
+
+    verdict: Verdict | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Conversation:
+    """The turns on one topic, which the next question may follow.
+
+    A turn is appended to what the model has read; only passages that are not in context yet are
+    added. When the topic changes, the earlier turns are left out, for they no longer help and cost
+    time; the same where the model's context ends, or a document that they show has gone.
+    """
+
+    def __init__(self, engine: Engine, filter: Filter | None = None) -> None:
+        self.turns: list[Turn] = []
+        self.context = Context()
+        self._engine = engine
+        self._filter = filter
+        store = engine.knowledge.store
+        self._generation = store.generation()
+        embedder = engine.knowledge.embedder
+        self._topic = Topic(stored_vectors(store) if embedder else None)
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the knowledge base is what it was at the last ``refresh``."""
+        return self._engine.knowledge.store.generation() == self._generation
+
+    def find(self, question: str, trace: Trace) -> Search:
+        """Return what there is to show for a question, typed or asked.
+
+        Args:
+            question: Without white space around it.
+            trace: Gets a ``topic`` span, unless there was no turn before, and those of the search.
+        """
+        if not self.context.parts:
+            return Search(self._search(question, trace), notes=self._notes)
+        with trace.span("topic") as span:
+            verdict = self._topic.judge(question, self._vector(question))
+            span.attributes |= verdict.signals
+        if verdict.skip:
+            trace.count("retrievals_skipped")
+            return self._fitting(question, Search((), self.context, verdict))
+        hits = self._search(verdict.query, trace)
+        k = self._engine.config.retrieval.k
+        has_left = self._topic.compare(verdict, hits[:k]).changed
+        span.attributes["changed"] = has_left
+        if has_left:
+            return Search(hits, Context(), verdict)
+        return self._fitting(question, Search(hits, self.context, verdict))
+
+    def append(self, turn: Turn, found: Found) -> None:
+        """Let the next question follow this turn."""
+        self.turns.append(turn)
+        if not found.context.parts:
+            self._topic.reset()
+        verdict = found.verdict if isinstance(found, Search) else None
+        verdict = verdict or self._topic.judge(turn.question)
+        shown = {passage.id for passage in turn.prompt.passages}
+        # In the order in which the topic tells read from not read.
+        hits = sorted(found.hits, key=lambda hit: hit.passage.id not in shown)
+        self._topic.follow(verdict, hits, k=len(shown))
+        self.context = Context(
+            (*turn.prompt.parts, Part(turn.token_ids)),
+            (*found.context.passages, *turn.prompt.passages),
+            turn.prompt.text + turn.text,
+        )
+        self._notes = ()
+
+    def refresh(self) -> bool:
+        """Forget what was read of documents that have changed or gone; return if any have."""
+        store = self._engine.knowledge.store
+        if (generation := store.generation()) == self._generation:
+            return False
+        self._generation = generation
+        live = store.live_versions()
+
+        def is_stale(passage_id: str) -> bool:
+            return passage_id.rpartition(".")[0] not in live
+
+        self._engine.reader.tree.drop(is_stale)
+        if any(is_stale(passage.id) for passage in self.context.passages):
+            self.forget()
+            self._notes = (REMOVED,)
+        return True
+
+    def forget(self) -> None:
+        """Let the next question stand for itself."""
+        self.context = Context()
+        self._topic.reset()
+
+    def _search(self, query: str, trace: Trace) -> tuple[Hit, ...]:
+        config = self._engine.config
+        num_hits = config.retrieval.k + max(NUM_RUNNERS_UP, config.prefetch.num_runners_up)
+        num_hits = max(num_hits, config.prefetch.relaxed_k)
+        trace.count("retrievals" if "asked_s" in trace.attributes else "retrievals_ahead")
+        knowledge = self._engine.knowledge
+        return tuple(knowledge.search(query, num_hits, filter=self._filter, trace=trace))
+
+    def _vector(self, question: str) -> Vector | None:
+        embedder = self._engine.knowledge.embedder
+        return None if embedder is None else embedder.embed_query(question)[0]
+
+    def _fitting(self, question: str, found: Search) -> Search:
+        """Return ``found``, without the earlier turns if not all of it fits behind them."""
+        engine = self._engine
+        shown = {passage.id for passage in self.context.passages}
+        new = [h.passage for h in found.hits[: engine.config.retrieval.k]]
+        try:
+            prompt = build_prompt(
+                engine.target.tokenizer,
+                question,
+                [passage for passage in new if passage.id not in shown],
+                max_tokens=max_prompt_tokens(engine.target, engine.config),
+                context=self.context,
+            )
+            fits = not prompt.dropped
+        except ContextOverflow:
+            fits = False
+        if fits:
+            return found
+        hits = found.hits or self._search(question, Trace("search"))
+        return Search(hits, Context(), found.verdict, (OVERFLOW,))

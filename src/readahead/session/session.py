@@ -1,0 +1,208 @@
+"""One conversation: what is typed, what is read ahead for it, and its answers.
+
+``type`` may be called at each key stroke and returns at once; one thread guesses meanwhile.
+``submit`` checks the guess, keeps what is right of it, and streams the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from typing import Self
+
+from readahead.engine import (
+    Engine,
+    check_passages,
+    dropped_note,
+    max_prompt_tokens,
+    sampling_params,
+)
+from readahead.errors import InputError, StoreError
+from readahead.lm.base import Cancelled, never
+from readahead.lm.generate import Piece
+from readahead.lm.reuse import Reading
+from readahead.reply import Event, Reply
+from readahead.retrieval.base import Filter
+from readahead.session.conversation import Conversation, Search, Turn
+from readahead.session.worker import Status, Worker
+from readahead.speculation.retrieval.gate import TypingGate
+from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
+from readahead.trace import Trace
+
+METHOD = "prefetch"
+
+
+class Session:
+    """A conversation over the documents of an engine.
+
+    *Exact* in float32: each answer is, token for token, that of a cold run over the same prompt;
+    ``turns`` tells which that was.
+
+    Args:
+        engine: Brings the knowledge base and the target; sessions of one engine share what was
+            read.
+        filter: Limits the passages that may be shown.
+    """
+
+    def __init__(self, engine: Engine, *, filter: Filter | None = None) -> None:
+        engine.load()
+        config = engine.config
+        self._engine = engine
+        self._conversation = Conversation(engine, filter)
+        gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
+        find = self._conversation.find
+        self._prefetcher = Prefetcher(find, engine.reader, gate, config.prefetch)
+        self._request = Request(
+            k=config.retrieval.k,
+            max_tokens=max_prompt_tokens(engine.target, config),
+            params=sampling_params(config.generation),
+        )
+        self._worker = Worker(
+            self._prefetcher,
+            self._request,
+            engine.turns,
+            config.prefetch,
+            refresh=self._refresh,
+            new_trace=lambda: Trace("ask", method=METHOD, target=engine.target.name),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop guessing, within one model step."""
+        self._worker.close()
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """Return the questions and answers so far."""
+        return tuple(self._conversation.turns)
+
+    @property
+    def status(self) -> Status:
+        """Return what is ready for the question that is being typed."""
+        return self._worker.status
+
+    def type(self, text: str) -> None:
+        """Say what stands in the input line now; returns at once."""
+        self._worker.type(text)
+
+    def submit(self, question: str, *, cancelled: Cancelled = never) -> Generator[Event]:
+        """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
+
+        Args:
+            question: What was typed in the end, or anything else.
+            cancelled: Asked before each model step; True ends the answer there.
+
+        Raises:
+            InputError: The question is blank, or too long for the target's context.
+        """
+        question = question.strip()
+        if not question:
+            raise InputError("The question is blank.", remedy="Ask something.")
+        engine = self._engine
+        with engine.turns.answer():
+            trace = self._worker.take_trace()
+            trace.attributes |= {"question": question, "asked_s": trace.now_s()}
+            is_sound = False
+            try:
+                yield from self._answer(question, trace, cancelled)
+                is_sound = True
+            except GeneratorExit:
+                is_sound = True  # who stops listening has cancelled the rest, and may go on
+                raise
+            finally:
+                if not is_sound:
+                    self._prefetcher.reset()
+                trace.attributes.setdefault("finish_reason", "cancelled")
+                # An answer is worth more than its trace.
+                with suppress(StoreError):
+                    engine.knowledge.keep_trace(trace)
+                self._worker.clear()
+
+    def _answer(self, question: str, trace: Trace, cancelled: Cancelled) -> Iterator[Event]:
+        engine = self._engine
+        found = self._found(question, trace)  # while a guess ends its step
+        with engine.turns.step():
+            if self._refresh():
+                found = self._conversation.find(question, trace)
+            start = self._prefetcher.take(
+                question, found, self._request, cancelled=cancelled, trace=trace
+            )
+        self._note(start, trace)
+        check_passages(start.prompt, engine.target, engine.config)
+        passages = (*found.context.passages, *start.prompt.passages)
+        notes = found.notes if isinstance(found, Search) else ()
+        asked_s = trace.attributes["asked_s"]
+        assert isinstance(asked_s, float)
+        reply = Reply(
+            question,
+            passages,
+            trace,
+            engine.config,
+            similarity=engine.knowledge.similarity,
+            method=METHOD,
+            notes=(*notes, *dropped_note(start.prompt)),
+            asked_s=asked_s,
+        )
+        if not passages:
+            self._prefetcher.reset()
+            yield from reply.nothing_found()
+            return
+        token_ids: list[int] = []
+        try:
+            yield from reply.events(self._pieces(start, token_ids))
+        finally:
+            turn = Turn(question, start.prompt, tuple(token_ids), reply.text)
+            self._append(turn, start)
+
+    def _found(self, question: str, trace: Trace) -> Found:
+        """Return what there is to show for the question, found ahead or now."""
+        known = self._prefetcher.found(question) if self._conversation.is_current else None
+        return known or self._conversation.find(question, trace)
+
+    def _pieces(self, start: Start, token_ids: list[int]) -> Iterator[Piece]:
+        for piece in self._engine.turns.steps(start.pieces):
+            token_ids += piece.token_ids
+            yield piece
+
+    def _append(self, turn: Turn, start: Start) -> None:
+        """Make the turn part of what the next one follows."""
+        self._conversation.append(turn, start.found)
+        held = (*turn.prompt.token_ids, *turn.token_ids)[: start.reading.cache.length]
+        self._prefetcher.reset(Reading(start.reading.cache, held))
+
+    def _refresh(self) -> bool:
+        """Drop what was read of documents that have changed or gone; return if any have."""
+        if not self._conversation.refresh():
+            return False
+        self._prefetcher.forget_found()
+        return True
+
+    def _note(self, start: Start, trace: Trace) -> None:
+        """Write into the trace what came of the guess."""
+        computed = self._prefetcher.num_computed_tokens
+        decoded = trace.counters.get("decoded_ahead_tokens", 0)
+        used = start.num_useful_tokens + start.num_pieces_ahead
+        trace.count("prompt_tokens", len(start.prompt.token_ids))
+        trace.count("computed_ahead_tokens", computed + decoded)
+        trace.count("wasted_tokens", computed + decoded - used)
+        trace.counters["reused_tokens"] = start.num_ready_tokens
+        scores = {hit.passage.id: hit.score for hit in start.found.hits}
+        # All that is shown: a trace goes when one of its passages is removed.
+        trace.attributes["passages"] = [
+            {"id": passage.id, "score": scores.get(passage.id, 0.0)}
+            for passage in (*start.prompt.passages, *start.found.context.passages)
+        ]
+        guessed = self._prefetcher.prompt
+        trace.attributes["prefetch"] = {
+            "policy": self._engine.config.prefetch.policy,
+            "guessed": [passage.id for passage in guessed.passages] if guessed else [],
+            "num_new_passages": len(start.prompt.passages),
+            "num_kept_passages": start.num_kept_passages,
+            "num_useful_tokens": start.num_useful_tokens,
+            "num_answer_tokens_ahead": start.num_pieces_ahead,
+        }

@@ -1,0 +1,254 @@
+"""One thread that reads ahead for what is being typed; knows no answers.
+
+It does what is most urgent for the text as it stands, and leaves it within one model step when the
+text has moved on or an answer runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from readahead.config import PrefetchConfig
+from readahead.errors import ReadaheadError
+from readahead.speculation.retrieval.prefetch import Prefetcher, Request
+from readahead.speculation.retrieval.typed import complete_part, looks_finished
+from readahead.trace import Trace
+from readahead.turns import Turns
+
+_Task = Literal["finish", "guess", "warm"]
+_RETRY_S = 0.05  # until an answer of another session has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What stands in the input line.
+
+    Attributes:
+        first_s: When its first key was struck, on the clock of the process.
+        last_s: When its last one was.
+    """
+
+    text: str
+    first_s: float
+    last_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is ready for the question that is being typed.
+
+    Attributes:
+        passages: The headings of those that were read ahead, in the order shown.
+        num_tokens: How many tokens were read ahead.
+        num_answer_tokens: How many of the answer's are decoded.
+        probability: That the best passage is final, as the gate sees it.
+        reason: Why nothing more is done ahead; "" while or after it is.
+    """
+
+    passages: tuple[str, ...] = ()
+    num_tokens: int = 0
+    num_answer_tokens: int = 0
+    probability: float = 0.0
+    reason: str = ""
+
+
+class Worker:
+    """Guesses for a line that is being typed.
+
+    Args:
+        prefetcher: Does the guessing.
+        request: What it guesses for.
+        turns: Who may use the model.
+        config: What may be done ahead, and when.
+        refresh: Called before each task, to drop what has become stale.
+        new_trace: Makes the trace that the first guess of a question begins.
+    """
+
+    def __init__(
+        self,
+        prefetcher: Prefetcher,
+        request: Request,
+        turns: Turns,
+        config: PrefetchConfig,
+        *,
+        refresh: Callable[[], object],
+        new_trace: Callable[[], Trace],
+    ) -> None:
+        self.status = Status()
+        self._prefetcher = prefetcher
+        self._request = request
+        self._turns = turns
+        self._config = config
+        self._refresh = refresh
+        self._new_trace = new_trace
+        self._trace: Trace | None = None
+        self._typed: Typed | None = None
+        self._done: dict[_Task, str] = {}
+        self._is_closed = False
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def type(self, text: str) -> None:
+        """Say what stands in the line now; returns at once."""
+        now_s = time.monotonic()
+        with self._wake:
+            if not text.strip():
+                self._typed = None
+            elif self._typed is None:
+                self._typed = Typed(text, now_s, now_s)
+            elif text != self._typed.text:
+                self._typed = Typed(text, self._typed.first_s, now_s)
+            if self._thread is None and self._config.enabled and not self._is_closed:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+            self._wake.notify_all()
+
+    def take_trace(self) -> Trace:
+        """Return the trace that the first guess began, or a new one; the question was asked."""
+        trace, self._trace = self._trace, None
+        return trace or self._new_trace()
+
+    def clear(self) -> None:
+        """Forget the line; its question was answered."""
+        with self._wake:
+            self._typed, self._trace = None, None
+            self._done.clear()
+            self.status = Status()
+            self._wake.notify_all()
+
+    def close(self) -> None:
+        """Stop guessing, within one model step."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._is_closed and (task := self._due()) is None:
+                    self._wake.wait(self._patience_s())
+                if self._is_closed:
+                    return
+                typed = self._typed
+            assert task is not None and typed is not None
+            with self._turns.step():
+                self._do(task, typed)
+
+    def _due(self) -> _Task | None:
+        """Return what is to be done for the line now."""
+        typed = self._typed
+        if typed is None or self._turns.is_answering:
+            return None
+        whole = typed.text.strip()
+        is_resting, part = self._part_of(typed)
+        if self._done.get("finish") == whole:
+            return None
+        if is_resting and looks_finished(whole):
+            return "finish"
+        if self._time_left_s(typed) > 0:
+            return None
+        if self._done.get("guess") != part:
+            return "guess"
+        return "warm" if is_resting and self._done.get("warm") != part else None
+
+    def _part_of(self, typed: Typed) -> tuple[bool, str]:
+        """Return whether no key moves any more, and how much of the line is certain."""
+        is_resting = time.monotonic() - typed.last_s >= self._config.rest_s
+        return is_resting, typed.text.strip() if is_resting else complete_part(typed.text)
+
+    def _time_left_s(self, typed: Typed) -> float:
+        """Return how long it is too early for a guess."""
+        now_s = time.monotonic()
+        return max(
+            typed.first_s + self._config.min_typing_s - now_s,
+            typed.last_s + self._config.debounce_s - now_s,
+        )
+
+    def _patience_s(self) -> float | None:
+        """Return in how many seconds something may be due though no key is struck."""
+        typed = self._typed
+        if typed is None:
+            return None
+        if self._turns.is_answering:
+            return _RETRY_S
+        rests_s = typed.last_s + self._config.rest_s - time.monotonic()
+        later = [left for left in (self._time_left_s(typed), rests_s) if left > 0]
+        return min(later, default=None)
+
+    def _do(self, task: _Task, typed: Typed) -> None:
+        is_resting, part = self._part_of(typed)
+
+        def cancelled() -> bool:
+            return self._is_outdated(task, typed, part)
+
+        if cancelled():  # while it waited for the model
+            return
+        # Held here, too: the answer may take it over before this step ends.
+        trace = self._trace = self._trace or self._new_trace()
+        try:
+            self._refresh()
+            is_done = self._step(task, typed, is_resting, cancelled, trace)
+            reason = self._prefetcher.reason
+        except ReadaheadError as error:
+            # A guess that fails costs nothing: the question, once asked, says what is wrong.
+            is_done, reason = True, error.message
+        with self._wake:
+            if is_done:
+                self._done[task] = part
+            if self._typed is not None:
+                self.status = self._current_status(reason)
+
+    def _step(
+        self,
+        task: _Task,
+        typed: Typed,
+        is_resting: bool,
+        cancelled: Callable[[], bool],
+        trace: Trace,
+    ) -> bool:
+        """Do a task; return whether it is done for this text."""
+        prefetcher, request = self._prefetcher, self._request
+        if task == "finish":
+            return prefetcher.finish(typed.text, request, cancelled=cancelled, trace=trace)
+        if task == "warm":
+            return prefetcher.warm(request, cancelled=cancelled, trace=trace)
+        now_s = time.monotonic()
+        return prefetcher.guess(
+            typed.text,
+            request,
+            since_first_s=now_s - typed.first_s,
+            since_last_s=now_s - typed.last_s,
+            is_resting=is_resting,
+            cancelled=cancelled,
+            trace=trace,
+        )
+
+    def _is_outdated(self, task: _Task, typed: Typed, part: str) -> bool:
+        """Return whether something else is more urgent than ``task``."""
+        now = self._typed
+        if self._is_closed or self._turns.is_answering or now is None:
+            return True
+        if task != "guess":
+            return now.text != typed.text
+        is_resting, part_now = self._part_of(now)
+        if is_resting and looks_finished(now.text):
+            return True  # it can be finished
+        return part_now != part
+
+    def _current_status(self, reason: str) -> Status:
+        prefetcher = self._prefetcher
+        prompt, decision, ahead = prefetcher.prompt, prefetcher.decision, prefetcher.ahead
+        passages = prompt.passages if prompt else ()
+        return Status(
+            passages=tuple(" > ".join(p.heading) or p.document for p in passages),
+            num_tokens=prefetcher.num_computed_tokens,
+            num_answer_tokens=len(ahead.pieces) if ahead else 0,
+            probability=decision.probability if decision else 0.0,
+            reason=reason,
+        )
