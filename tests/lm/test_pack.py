@@ -106,6 +106,13 @@ def test_zeros_stay_zeros() -> None:
     assert after.keys[0].eq(0).all()
 
 
+def test_the_smallest_steps_do_not_wrap_around() -> None:
+    """A step of 1.4 · 2⁻²⁴ is rounded to 2⁻²⁴, in which the number would take 178 of them."""
+    tiny = torch.full((1, 1, 1, 4), 1.4 * 127 * 2**-24)
+    after = packed(KVSegment((tiny,), (tiny,)), "int8").unpack()
+    assert after.keys[0].eq(127 * 2**-24).all()
+
+
 @pytest.mark.parametrize("strange", [torch.inf, -torch.inf, torch.nan, 3e38])
 def test_numbers_that_have_no_step_are_not_packed(strange: float) -> None:
     keys = torch.ones(1, 1, 2, 4)

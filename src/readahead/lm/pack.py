@@ -98,7 +98,6 @@ def _quantised(tensor: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``tensor`` (…, D) as int8 (…, D) and float16 steps (…, 1)."""
     numbers = tensor.float()
     step = (numbers.abs().amax(dim=-1, keepdim=True) / 127).half()
-    # A row of zeros, or of numbers too small for a step, becomes zeros.
-    divisor = step.float().masked_fill(step == 0, torch.inf)
-    codes = (numbers / divisor).round().clamp(-127, 127).nan_to_num().to(torch.int8)
+    # A row of zeros has no step, and 0 / 0 is no number.
+    codes = (numbers / step.float()).round().clamp(-127, 127).nan_to_num().to(torch.int8)
     return codes, step
