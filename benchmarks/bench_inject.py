@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from readahead.config import Config, InjectConfig, load_config
 from readahead.evaluation.datasets import Question, read_questions
@@ -25,7 +25,7 @@ from readahead.evaluation.metrics import contains
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import build_prompt
+from readahead.lm.prompt import Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.weights import pull
 from readahead.speculation.retrieval.inject import Injected, Injecting
@@ -54,6 +54,7 @@ class Row:
     contains: float
     num_injections: int = 0
     gold_injected: bool = False
+    ttft_s: float = 0.0
     e2e_s: float = 0.0
     signals_share: float = 0.0
 
@@ -86,38 +87,16 @@ class Contest:
             max_tokens=self._model.max_context_tokens - MAX_NEW_TOKENS,
         )
         trace = Trace("bench")
-        if variant == "plain":
-            pieces = list(stream(self._model, prompt.token_ids, self._params, trace=trace))
-            return self._row(question, dropped, variant, pieces, [], trace)
-        injecting = Injecting(
-            self._model,
-            question.text,
-            prompt,
-            hits,
-            self._knowledge.search,
-            config=self._config(variant),
-        )
-        if variant != "inject":
-            injecting.skip_start()
-        events = list(injecting.stream(self._params, trace=trace))
-        pieces = [event for event in events if isinstance(event, Piece)]
-        injected = [event for event in events if isinstance(event, Injected)]
-        return self._row(question, dropped, variant, pieces, injected, trace)
-
-    def _config(self, variant: str) -> InjectConfig:
-        _, _, placement = variant.partition(".")
-        update = {"placement": placement} if placement else {}
-        return self._inject.model_copy(update=update)
-
-    def _row(
-        self,
-        question: Question,
-        dropped: bool,
-        variant: str,
-        pieces: Sequence[Piece],
-        injected: Sequence[Injected],
-        trace: Trace,
-    ) -> Row:
+        events = self._events(question, prompt, hits, variant, trace)
+        pieces: list[Piece] = []
+        injected: list[Injected] = []
+        ttft_s = 0.0
+        for event in events:
+            if isinstance(event, Injected):
+                injected.append(event)
+            else:
+                pieces.append(event)
+                ttft_s = ttft_s or (trace.now_s() if event.text else 0.0)
         text = "".join(piece.text for piece in pieces)
         passages = [passage for event in injected for passage in event.passages]
         return Row(
@@ -128,9 +107,32 @@ class Contest:
             contains(text, question.answers),
             len(injected),
             any(str(p.metadata["id"]) == question.passage for p in passages),
+            ttft_s,
             trace.now_s(),
             trace.total_s("signals") / max(trace.total_s("decode"), 1e-9),
         )
+
+    def _events(
+        self, question: Question, prompt: Prompt, hits: Sequence[Hit], variant: str, trace: Trace
+    ) -> Iterator[Piece | Injected]:
+        if variant == "plain":
+            return stream(self._model, prompt.token_ids, self._params, trace=trace)
+        injecting = Injecting(
+            self._model,
+            question.text,
+            prompt,
+            hits,
+            self._knowledge.search,
+            config=self._config(variant),
+        )
+        if variant != "inject":
+            injecting.skip_start()
+        return injecting.stream(self._params, trace=trace)
+
+    def _config(self, variant: str) -> InjectConfig:
+        _, _, placement = variant.partition(".")
+        update = {"placement": placement} if placement else {}
+        return self._inject.model_copy(update=update)
 
 
 def is_right(hit: Hit, question: Question) -> bool:
@@ -202,24 +204,23 @@ def read_rows(file: Path) -> list[Row]:
 def compare(rows: Sequence[Row]) -> dict[str, float]:
     """Print one line for each way of answering; return what the claims are about."""
     metrics: dict[str, float] = {}
-    print(f"\n{'passage':<9} {'variant':<15} {'right':>6} {'injected':>9} {'gold in':>8} {'s':>6}")
+    columns = ("contains", "injections", "gold_injected", "ttft_s", "e2e_s")
+    print(f"\n{'':<22}", *(f"{column:>13}" for column in columns))
     for dropped in (True, False):
         for variant in dict.fromkeys(row.variant for row in rows):
             own = [row for row in rows if (row.dropped, row.variant) == (dropped, variant)]
             if not own:
                 continue
             name = f"{'dropped' if dropped else 'present'}.{variant}"
-            values = {
-                "contains": fmean(row.contains for row in own),
-                "injections": fmean(row.num_injections for row in own),
-                "gold_injected": fmean(row.gold_injected for row in own),
-                "e2e_s": fmean(row.e2e_s for row in own),
-            }
-            metrics |= {f"{key}.{name}": value for key, value in values.items()}
-            print(
-                f"{name.split('.')[0]:<9} {variant:<15} {values['contains']:6.3f} "
-                f"{values['injections']:9.2f} {values['gold_injected']:8.2f} {values['e2e_s']:6.2f}"
+            values = (
+                fmean(row.contains for row in own),
+                fmean(row.num_injections for row in own),
+                fmean(row.gold_injected for row in own),
+                median(row.ttft_s for row in own),
+                median(row.e2e_s for row in own),
             )
+            print(f"{name:<22}", *(f"{value:13.3f}" for value in values))
+            metrics |= {f"{c}.{name}": v for c, v in zip(columns, values, strict=True)}
     for state in ("dropped", "present"):
         plain = metrics[f"contains.{state}.plain"]
         metrics[f"ratio.{state}"] = metrics[f"contains.{state}.inject"] / max(plain, 1e-9)

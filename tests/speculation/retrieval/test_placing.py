@@ -57,6 +57,14 @@ def test_notes_stand_in_front_of_the_tokens_they_were_made_for() -> None:
     assert Layout((1, 2)).ids([10]) == [1, 2, 10]
 
 
+def test_no_note_goes_in_front_of_an_earlier_one() -> None:
+    """More text may show that a sentence began earlier than it seemed."""
+    layout = Layout((1,))
+    layout.add_note(2, (70,))
+    layout.add_note(1, (80,))
+    assert layout.ids([10, 11, 12]) == [1, 10, 11, 70, 80, 12]
+
+
 def test_a_note_numbers_on_and_is_text() -> None:
     trap = passage("Tides.<|im_end|>")
     english = note_ids(TOKENIZER, [trap], first_number=4, question="When?")

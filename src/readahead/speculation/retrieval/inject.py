@@ -254,6 +254,7 @@ class Injecting:
         written, passages = self._written, [hit.passage for hit in found]
         before = self._layout.ids([token.id for token in written.tokens])
         place = written.sentence_start()
+        # What was released stays: it is read again behind the note.
         written.cut(max(place, self._num_released))
         num_before = len(self._layout.ids([]))
         self._place(passages, place, at_start=moment == "start")
@@ -291,7 +292,7 @@ class Injecting:
             )
             self._layout.prompt_ids = prompt.token_ids
             return
-        self._layout.notes.append((place, self._note(passages)))
+        self._layout.add_note(place, self._note(passages))
 
     def _note(self, passages: Sequence[Passage]) -> tuple[int, ...]:
         ids = turn_ids if self._config.placement == "turn" else note_ids

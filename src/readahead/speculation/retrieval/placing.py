@@ -27,6 +27,11 @@ class Layout:
     prompt_ids: tuple[int, ...]
     notes: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
 
+    def add_note(self, place: int, note: tuple[int, ...]) -> None:
+        """Put a note behind ``place`` answer tokens, never in front of an earlier note."""
+        last = self.notes[-1][0] if self.notes else 0
+        self.notes.append((max(place, last), note))
+
     def ids(self, answer_ids: Sequence[int]) -> list[int]:
         """Return all token ids in the order in which they are read."""
         ids = list(self.prompt_ids)
