@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from readahead.config import CacheConfig
 from readahead.lm.model import TransformersModel
 from readahead.lm.pack import PackedSegment, Storage
 from readahead.lm.prefixtree import PrefixTree, load, root_key
@@ -193,6 +194,20 @@ def spill(tmp_path: Path) -> Iterator[Spill]:
     made = Spill(10**6, folder=tmp_path)
     yield made
     made.close()
+
+
+def test_the_settings_make_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config = CacheConfig(budget_bytes=10**6, storage="int8", spill_bytes=10**6)
+    tree = PrefixTree.open(config, torch.device("cpu"))
+    keep(tree, "sys ", "one ")
+    tree.shrink(10**6)
+    assert (tree.budget_bytes, tree.steps) == (10**6, {"packed": 2, "spilled": 2})
+    assert list(tmp_path.iterdir())
+    tree.close()
+    assert (tree.num_bytes, list(tmp_path.iterdir())) == (0, [])
+    assert PrefixTree.open(CacheConfig(), torch.device("cpu")).budget_bytes > 0
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("storage", ["same", "int8"])

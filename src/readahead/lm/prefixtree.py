@@ -22,8 +22,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+import torch
+
+from readahead.config import CacheConfig
 from readahead.lm.base import Cache, Segment
 from readahead.lm.budget import Budget
+from readahead.lm.memory import budget_bytes
 from readahead.lm.node import Node, child_key, longest
 from readahead.lm.node import num_shared as num_shared
 from readahead.lm.pack import Storage
@@ -100,6 +104,18 @@ class PrefixTree:
     ) -> None:
         self._budget = Budget(budget_bytes, storage, spill)
         self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, config: CacheConfig, device: torch.device) -> Self:
+        """Return the tree that the settings ask for, for a model on ``device``."""
+        spill = Spill(config.spill_bytes) if config.spill_bytes else None
+        return cls(budget_bytes(config, device), storage=config.storage, spill=spill)
+
+    def close(self) -> None:
+        """Drop everything that is not pinned, and leave nothing on disk."""
+        self.clear()
+        if self._budget.spill is not None:
+            self._budget.spill.close()
 
     @property
     def budget_bytes(self) -> int:
