@@ -312,3 +312,17 @@ def test_rare_words_of_what_was_injected_may_be_made_likelier() -> None:
     assert torch.nonzero(bias)[:, 0].tolist() == model.tokenizer.encode(" ")
     without = Run(config.model_copy(update={"logit_bias": 0.0}), searching(NEW[:1]))
     assert without.injecting._model.bias is None
+
+
+def test_nothing_waits_while_the_gate_is_far_from_firing() -> None:
+    begin = len(prompt_of(Script()).token_ids)
+    texts = {}
+    for threshold in (0.0, 1.0):
+        config = ALWAYS.model_copy(update={"threshold": threshold, "jump": 99.0})
+        held = [hit(1, QUESTION, 0.9), hit(2, "The tower is old.", 0.1)]  # all but the answer
+        model = Script("The passages tell.", begin)
+        prompt = prompt_of(model)
+        injecting = Injecting(model, QUESTION, prompt, held, searching([]), config=config)
+        pieces = [p for p in injecting.stream(PARAMS) if isinstance(p, Piece)]
+        texts[threshold] = "".join(piece.text for piece in pieces[:6])
+    assert texts == {0.0: "", 1.0: "The pa"}

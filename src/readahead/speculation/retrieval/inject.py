@@ -43,6 +43,7 @@ Search = Callable[[str, int], Sequence[Hit]]
 Moment = Literal["start", "refusal", "jump"]
 
 NUM_DEEPER = 3  # hits looked at beyond those shown
+HOLD_SHARE = 0.5  # of the threshold: a gate below that has not been seen to fire later
 RARE = 0.5  # words at least as rare may get a bias
 
 
@@ -104,6 +105,7 @@ class Injecting:
         self._num_injections = self._num_injected_tokens = 0
         self._asked: set[tuple[Moment, int]] = set()
         self._not_before = 0  # answer tokens, by the cool-down
+        self._holds = True
 
     def stream(
         self,
@@ -115,10 +117,10 @@ class Injecting:
     ) -> Iterator[Piece | Injected]:
         """Yield the answer piece by piece, and each injection before what is written after it.
 
-        A sentence is held while it may become a refusal, because what is released cannot be taken
-        back. Arguments are those of ``generate.stream``. The trace gets ``signals`` and ``inject``
-        spans; its attribute ``inject`` lists when the gate was asked, what it was told, what was
-        found, and what was injected or why not.
+        While the gate is near its threshold a sentence is held as long as it may become a refusal,
+        because what is released cannot be taken back. Arguments are those of ``generate.stream``.
+        The trace gets ``signals`` and ``inject`` spans; its attribute ``inject`` lists when the
+        gate was asked, what it was told, what was found, and what was injected or why not.
         """
         self._params, self._cancelled = params, cancelled
         self._trace = trace or Trace("generate")
@@ -205,6 +207,7 @@ class Injecting:
             "signals": judgement.signals,
         }
         self._log.append(record)
+        self._holds = judgement.probability >= HOLD_SHARE * self._config.threshold
         if judgement.probability < self._config.threshold:
             record["reason"] = "the passages seem to hold the answer"
             return None
@@ -264,6 +267,8 @@ class Injecting:
         injected = Injected(tuple(found), len(self._layout.ids([])) - num_before)
         self._hits += found
         self._sufficiency = Sufficiency(self._question, self._hits)
+        lacks = self._sufficiency.judge().probability
+        self._holds = lacks >= HOLD_SHARE * self._config.threshold
         self._num_injections += 1
         self._num_injected_tokens += injected.num_tokens
         self._not_before = len(written.tokens) + self._config.cool_down_tokens
@@ -320,8 +325,7 @@ class Injecting:
         num_tokens = len(written.tokens)
         end = len(written.text)
         start = written.sentence_start()
-        asked = ("refusal", start) in self._asked
-        if not finish_reason and not asked and self._may_inject() and written.may_decline():
+        if not finish_reason and self._is_held(start):
             num_tokens = max(start, self._num_released)
             end = written.tokens[num_tokens - 1].end if num_tokens else 0
         tokens = written.tokens[self._num_released : num_tokens]
@@ -333,6 +337,11 @@ class Injecting:
             tuple(token.logprob for token in tokens),
             finish_reason,
         )
+
+    def _is_held(self, start: int) -> bool:
+        """Return whether the sentence that begins at token ``start`` may yet be taken back."""
+        asked = ("refusal", start) in self._asked
+        return self._holds and not asked and self._may_inject() and self._written.may_decline()
 
 
 def _key(passage: Passage) -> tuple[str, str, int]:
