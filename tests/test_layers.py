@@ -18,7 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "reply": BASE | MIDDLE | {"citing"},
     "turns": set(),
     "engine": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
-    "session": BASE | MIDDLE | {"reply", "knowledge", "speculation", "engine"},
+    "session": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation", "engine"},
     "evaluation": BASE | MIDDLE | {"knowledge", "speculation", "engine", "session"},
     "server": BASE | MIDDLE | {"knowledge", "speculation", "engine", "session", "evaluation"},
     "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},

@@ -1,16 +1,9 @@
-import os
-import pty
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from readahead.cli.output import printable
-from readahead.engine import Engine
-from readahead.reply import Event
 from tests.cli.conftest import Cli
 
 QUESTION = "How often does the tide turn?"
@@ -173,53 +166,3 @@ def test_a_damaged_target_is_a_fault(cli: Cli, kb: Path, target: Path, place: Pa
     outcome = cli("ask", QUESTION, "--target", "broken")
     assert outcome.status == 3
     assert "broken' cannot be loaded" in outcome.error
-
-
-def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
-    # The third is too long for the tiny model: said, and the chat goes on.
-    lines = f"\n{QUESTION}\n\n{'moon ' * 2000}\nWhat pulls the water?".encode()
-    outcome = cli("chat", "--target", target, stdin=lines)
-    assert outcome.status == 0
-    assert outcome.err.startswith("Ask about 2 documents")
-    assert outcome.err.count("first token") == 2
-    assert outcome.err.count("error: ") == 1
-    assert len(cli("trace", "--json").json["traces"]) == 3
-
-
-def test_an_interrupt_stops_one_answer_of_a_chat(
-    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = Engine.stream
-
-    def interrupted(self: Engine, question: str) -> Iterator[Event]:
-        events = whole(self, question)
-        yield next(events)
-        if question == QUESTION:
-            raise KeyboardInterrupt
-        yield from events
-
-    monkeypatch.setattr(Engine, "stream", interrupted)
-    outcome = cli("chat", "--target", target, stdin=f"{QUESTION}\nWhat burns oil?".encode())
-    assert outcome.status == 0
-    assert "\nStopped. " in outcome.err
-    last, first = cli("trace", "--json").json["traces"]
-    assert first["attributes"]["finish_reason"] == "cancelled"
-    assert last["attributes"]["finish_reason"] in ("stop", "length")
-
-
-def test_chat_on_a_terminal_ends_with_ctrl_d(kb: Path, target: Path) -> None:
-    keyboard, terminal = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "readahead", "chat", "--target", str(target)],
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "READAHEAD_GENERATION__MAX_NEW_TOKENS": "4"},
-    ) as process:
-        os.write(keyboard, f"{QUESTION}\n".encode() + b"\x04")
-        out, err = process.communicate(timeout=120)
-    os.close(keyboard)
-    os.close(terminal)
-    assert process.returncode == 0
-    assert out.startswith(b"> ")
-    assert err.count(b"first token") == 1

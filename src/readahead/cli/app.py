@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from readahead import __version__
-from readahead.cli import documents, evaluations, health, models, questions, traces
+from readahead.cli import chat, documents, evaluations, health, models, questions, traces
 from readahead.cli.options import Kb
 from readahead.cli.output import note, say, say_json
 from readahead.errors import InputError, ReadaheadError
@@ -55,7 +55,7 @@ for command in (
     documents.reembed,
     questions.search,
     questions.ask,
-    questions.chat,
+    chat.chat,
     traces.trace,
     health.doctor,
 ):

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -24,7 +24,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from readahead.types import Answer, Citation, Passage
+from readahead.types import Answer, Citation, Passage, Usage
 
 DONE_WITH_FAILURES = 1  # the exit status of a command that did only a part
 # Control characters but tab and line feed, the marks that turn the direction of text around, and
@@ -118,9 +118,34 @@ def figures_line(answer: Answer) -> str:
     supported = "" if answer.abstained else f"{answer.confidence:.0%} of sentences supported · "
     return (
         f"{supported}first token {timing.ttft_s:.2f} s (retrieval {timing.retrieval_s:.2f} s, "
-        f"prefill {timing.prefill_s:.2f} s) · {usage.prompt_tokens} tokens prefilled · "
+        f"prefill {timing.prefill_s:.2f} s) · {_prompt_figures(usage)} · "
         f"{usage.completion_tokens} written at {rate:.1f} tokens/s · trace {answer.trace_id}"
     )
+
+
+def _prompt_figures(usage: Usage) -> str:
+    reused = f", {usage.reused_tokens} of them read before" if usage.reused_tokens else ""
+    return f"{usage.prompt_tokens} tokens in the prompt{reused}"
+
+
+def print_answer(events: Iterable[str | Citation | Answer]) -> None:
+    """Print an answer while it is written, then its citations and figures."""
+    for event in events:
+        if isinstance(event, str):
+            say(event, end="")
+        elif isinstance(event, Answer):
+            _finish(event)
+
+
+def _finish(answer: Answer) -> None:
+    say()
+    for citation in answer.citations:
+        say(citation_lines(citation))
+    if answer.abstained:
+        say("  (abstained: the passages do not hold the answer)")
+    for text in answer.notes:
+        note(f"  note: {one_line(text)}")
+    note(f"  {figures_line(answer)}")
 
 
 def is_terminal() -> bool:

@@ -1,10 +1,7 @@
-"""The commands that ask: search, ask, chat."""
+"""The commands that ask: search, ask."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,26 +15,22 @@ from readahead.cli.options import (
     Precision,
     Target,
     TopK,
-    decoded,
     note_words_only,
     settings,
     text_of,
 )
 from readahead.cli.output import (
     answer_json,
-    citation_lines,
-    figures_line,
     note,
     one_line,
     passage_json,
     place_line,
+    print_answer,
     say,
     say_json,
     working,
 )
-from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
-from readahead.types import Answer, Citation
 
 if TYPE_CHECKING:
     from readahead.engine import Engine
@@ -132,40 +125,7 @@ def ask(
         if as_json:
             say_json(answer_json(engine.ask(text, method=method, filter=chosen)))
         else:
-            _print(engine.stream(text, method=method, filter=chosen))
-
-
-def chat(
-    context: typer.Context,
-    kb: Kb = None,
-    k: TopK = None,
-    target: Target = None,
-    device: Device = None,
-    dtype: Precision = None,
-    lexical_only: LexicalOnly = False,
-) -> None:
-    """Answer one question a line; each stands for itself."""
-    config = settings(
-        context,
-        kb,
-        lexical_only=lexical_only,
-        retrieval__k=k,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
-    )
-    with KnowledgeBase.open(config, create=False) as knowledge:
-        note_words_only(knowledge)
-        num_documents = len(knowledge.store.documents())
-        engine = _engine(knowledge)
-        note(f"Ask about {num_documents} documents; Ctrl-D ends.")
-        for question in _questions():
-            try:
-                _print(engine.stream(question))
-            except InputError as error:
-                note(f"error: {one_line(str(error))}")
-            except KeyboardInterrupt:
-                note("\nStopped. Ctrl-D ends.")
+            print_answer(engine.stream(text, method=method, filter=chosen))
 
 
 def _engine(knowledge: KnowledgeBase) -> Engine:
@@ -173,52 +133,3 @@ def _engine(knowledge: KnowledgeBase) -> Engine:
         from readahead.engine import Engine  # takes seconds: after what may be wrong
 
         return Engine(knowledge).load()
-
-
-def _print(events: Iterator[str | Citation | Answer]) -> None:
-    """Print an answer while it is written, then its citations and figures."""
-    for event in events:
-        if isinstance(event, str):
-            say(event, end="")
-        elif isinstance(event, Answer):
-            _finish(event)
-
-
-def _finish(answer: Answer) -> None:
-    say()
-    for citation in answer.citations:
-        say(citation_lines(citation))
-    if answer.abstained:
-        say("  (abstained: the passages do not hold the answer)")
-    for text in answer.notes:
-        note(f"  note: {one_line(text)}")
-    note(f"  {figures_line(answer)}")
-
-
-def _questions() -> Iterator[str]:
-    """Yield the lines of stdin that are not blank; a terminal's can be edited and recalled."""
-    with suppress(EOFError):
-        while True:
-            try:
-                question = _read_line().strip()
-            except InputError as error:
-                note(f"error: {one_line(str(error))}")
-                continue
-            if question:
-                yield question
-
-
-def _read_line() -> str:
-    """Return the next line.
-
-    Raises:
-        EOFError: There is none.
-        InputError: It is not UTF-8.
-    """
-    if sys.stdin.isatty():
-        with suppress(ImportError):
-            import readline  # noqa: F401 (input() then edits lines)
-        return input("> ")
-    if not (line := sys.stdin.buffer.readline()):
-        raise EOFError
-    return decoded(line)

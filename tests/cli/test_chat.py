@@ -1,0 +1,135 @@
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from readahead.cli.chat import MAX_STATUS_CELLS, status_line
+from readahead.reply import Event
+from readahead.session import Session, Status
+from tests.cli.conftest import Cli
+
+QUESTION = "How often does the tide turn?"
+
+
+def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
+    # The third is too long for the tiny model: said, and the chat goes on.
+    lines = f"\n{QUESTION}\n\n{'moon ' * 2000}\nWhat pulls the water?".encode()
+    outcome = cli("chat", "--target", target, stdin=lines)
+    assert outcome.status == 0
+    assert outcome.err.startswith("Ask about 2 documents")
+    assert outcome.err.count("first token") == 2
+    assert outcome.err.count("error: ") == 1
+    assert len(cli("trace", "--json").json["traces"]) == 3
+
+
+def test_an_interrupt_stops_one_answer_of_a_chat(
+    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Session.submit
+
+    def interrupted(self: Session, question: str) -> Iterator[Event]:
+        events = whole(self, question)
+        yield next(events)
+        if question == QUESTION:
+            raise KeyboardInterrupt
+        yield from events
+
+    monkeypatch.setattr(Session, "submit", interrupted)
+    outcome = cli("chat", "--target", target, stdin=f"{QUESTION}\nWhat burns oil?".encode())
+    assert outcome.status == 0
+    assert "\nStopped. " in outcome.err
+    last, first = cli("trace", "--json").json["traces"]
+    assert first["attributes"]["finish_reason"] == "cancelled"
+    assert last["attributes"]["finish_reason"] in ("stop", "length")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (Status(), "nothing read ahead yet"),
+        (Status(reason="fewer than 3 words"), "waiting: fewer than 3 words"),
+        (Status(("Tides", "Moon"), 120), "120 tokens read ahead: Tides · Moon"),
+        (Status(("Tides",), 120, 16), "120 tokens read, 16 of the answer written ahead: Tides"),
+        (Status(("\x1b[2J",), 1), "1 tokens read ahead: \ufffd[2J"),
+    ],
+)
+def test_the_status_line_says_what_is_ready(status: Status, expected: str) -> None:
+    assert status_line(status) == expected
+
+
+def test_the_status_line_fits_on_a_line() -> None:
+    assert len(status_line(Status(("x" * 500,), 1))) <= MAX_STATUS_CELLS
+
+
+class Screen:
+    """A terminal of 24 lines: what a program drew on it is read as a person would."""
+
+    def __init__(self, keyboard: int) -> None:
+        self._keyboard = keyboard
+        self._screen = pyte.HistoryScreen(120, 24)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def type(self, keys: str) -> None:
+        os.write(self._keyboard, keys.encode())
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._screen.display)
+
+    def wait_for(self, text: str, timeout_s: float = 60.0) -> None:
+        end_s = time.monotonic() + timeout_s
+        while text not in self.text:
+            assert time.monotonic() < end_s, self.text
+            self.read()
+
+    def read(self) -> bool:
+        """Take in what was drawn; return False once nothing more can come."""
+        if not select.select([self._keyboard], [], [], 0.1)[0]:
+            return True
+        try:
+            data = os.read(self._keyboard, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self._stream.feed(data)
+        if b"\x1b[6n" in data:  # a terminal says where its cursor is
+            self.type(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
+        return bool(data)
+
+
+def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    screen = Screen(keyboard)
+    with subprocess.Popen(
+        [sys.executable, "-m", "readahead", "chat", "--target", str(target)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "READAHEAD_GENERATION__MAX_NEW_TOKENS": "4",
+            "READAHEAD_PREFETCH__DECODE_AHEAD_TOKENS": "2",
+        },
+    ) as process:
+        os.close(terminal)
+        try:
+            screen.wait_for("> ")
+            screen.type(QUESTION)
+            screen.wait_for("2 of the answer written ahead: ")
+            screen.type("\r")
+            screen.wait_for("read before")  # in the figures of the answer
+            screen.wait_for("nothing read ahead yet")
+            screen.type("\x04")
+            while screen.read() and process.poll() is None:
+                pass
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+            os.close(keyboard)
