@@ -31,8 +31,14 @@ def test_a_shortened_passage_fits_and_is_a_span_of_the_text(text: str, max_token
         return
     assert num_tokens(TOKENIZER, part, 4) <= max_tokens
     assert part.text
-    assert text.startswith(part.text)
-    assert (part.start, part.end) == (100, 100 + len(part.text))
+    assert text[part.start - 100 : part.end - 100] == part.text
+
+
+def test_the_part_kept_is_the_one_that_was_asked_about() -> None:
+    whole = passage("Boats are blue here. The lamp burns oil. Bread is brown.")
+    part = shortened(TOKENIZER, whole, number=1, max_tokens=40, question="What burns the lamp?")
+    assert part is not None
+    assert part.text == "The lamp burns oil. Bread is"
 
 
 def test_a_passage_is_cut_behind_a_word_and_not_to_nothing() -> None:

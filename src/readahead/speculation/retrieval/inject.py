@@ -245,7 +245,13 @@ class Injecting:
         fitting: list[Hit] = []
         for number, hit in enumerate(hits, start=len(self._shown()) + 1):
             most = min(room, self._config.max_tokens_each)
-            passage = shortened(self._tokenizer, hit.passage, number=number, max_tokens=most)
+            passage = shortened(
+                self._tokenizer,
+                hit.passage,
+                number=number,
+                max_tokens=most,
+                question=self._question,
+            )
             if passage is None:
                 break
             room -= num_tokens(self._tokenizer, passage, number)

@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from readahead.evidence.terms import read_terms
 from readahead.lm.prompt import passage_text, wording
 from readahead.lm.tokenizer import Tokenizer
-from readahead.text import is_cjk, words
+from readahead.text import is_cjk, sentences, words
 from readahead.types import Passage
 
 MIN_TOKENS = 24  # a passage cut shorter than that says nothing
@@ -86,24 +87,43 @@ def num_tokens(tokenizer: Tokenizer, passage: Passage, number: int) -> int:
 
 
 def shortened(
-    tokenizer: Tokenizer, passage: Passage, *, number: int, max_tokens: int
+    tokenizer: Tokenizer, passage: Passage, *, number: int, max_tokens: int, question: str = ""
 ) -> Passage | None:
-    """Return ``passage`` as far as it fits into ``max_tokens``, cut behind a word; None if hardly.
+    """Return ``passage`` or the part of it that fits into ``max_tokens``; None if hardly any does.
 
-    What is left is still a span of the stored text, so it can be cited.
+    Of the parts that begin with a sentence and end behind a word, it is the one that says most of
+    the question's words, the first of equals. It is a span of the stored text, so it can be cited.
     """
     if num_tokens(tokenizer, passage, number) <= max_tokens:
         return passage
     if max_tokens < MIN_TOKENS:
         return None
+    asked = read_terms(question).content
+    parts = [
+        part
+        for start, _ in sentences(passage.text)
+        if (part := _beginning(tokenizer, passage, start, number, max_tokens)) is not None
+    ]
+    return max(parts, key=lambda part: len(asked & read_terms(part.text).held), default=None)
+
+
+def _beginning(
+    tokenizer: Tokenizer, passage: Passage, start: int, number: int, max_tokens: int
+) -> Passage | None:
+    """Return what fits of ``passage`` from ``start`` on, up to the end of a word."""
 
     def size(end: int) -> int:
-        return num_tokens(tokenizer, _cut(passage, end), number)
+        return num_tokens(tokenizer, _cut(passage, start, end), number)
 
-    ends = [end for _, end in words(passage.text)]
+    ends = [end for _, end in words(passage.text) if end > start]
     fitting = bisect_right(ends, max_tokens, key=size)
-    return _cut(passage, ends[fitting - 1]) if fitting else None
+    return _cut(passage, start, ends[fitting - 1]) if fitting else None
 
 
-def _cut(passage: Passage, end: int) -> Passage:
-    return replace(passage, text=passage.text[:end], end=passage.start + end)
+def _cut(passage: Passage, start: int, end: int) -> Passage:
+    return replace(
+        passage,
+        text=passage.text[start:end],
+        start=passage.start + start,
+        end=passage.start + end,
+    )
