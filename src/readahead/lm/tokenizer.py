@@ -40,6 +40,11 @@ class Tokenizer:
             partial(self._ids, self._text, split_special_tokens=True)
         )
 
+    @property
+    def num_tokens(self) -> int:
+        """Return how many token ids there are, from 0 on."""
+        return len(self._control)
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``; nothing in it becomes a control token."""
         return list(self._encoded(text))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 
 from readahead.engine import Engine, max_prompt_tokens
 from readahead.errors import ContextOverflow
@@ -60,6 +61,7 @@ class Conversation:
 
     def __init__(self, engine: Engine, filter: Filter | None = None) -> None:
         self.turns: list[Turn] = []
+        self.found: list[Found] = []
         self.context = Context()
         self._engine = engine
         self._filter = filter
@@ -98,12 +100,21 @@ class Conversation:
         return self._fitting(question, Search(hits, self.context, verdict))
 
     def append(self, turn: Turn, found: Found) -> None:
-        """Let the next question follow this turn."""
+        """Let the next question follow this turn.
+
+        Args:
+            turn: The last one.
+            found: What there was to show for it; its context decides whether it followed those
+                before it.
+        """
         self.turns.append(turn)
+        self.found.append(found)
         if not found.context.parts:
             self._topic.reset()
         verdict = found.verdict if isinstance(found, Search) else None
         verdict = verdict or self._topic.judge(turn.question)
+        # It is decided already: what followed stayed on the topic.
+        verdict = replace(verdict, on_topic=verdict.on_topic or bool(found.context.parts))
         shown = {passage.id for passage in turn.prompt.passages}
         # In the order in which the topic tells read from not read.
         hits = sorted(found.hits, key=lambda hit: hit.passage.id not in shown)
@@ -128,14 +139,21 @@ class Conversation:
 
         self._engine.reader.tree.drop(is_stale)
         if any(is_stale(passage.id) for passage in self.context.passages):
-            self.forget()
-            self._notes = (REMOVED,)
+            self.forget(REMOVED)
         return True
 
-    def forget(self) -> None:
-        """Let the next question stand for itself."""
+    def fork(self) -> Conversation:
+        """Return an independent copy."""
+        twin = copy.copy(self)
+        twin.turns, twin.found = list(self.turns), list(self.found)
+        twin._topic = copy.deepcopy(self._topic)
+        return twin
+
+    def forget(self, *notes: str) -> None:
+        """Let the next question stand for itself, and say why."""
         self.context = Context()
         self._topic.reset()
+        self._notes = notes
 
     def _search(self, query: str, trace: Trace) -> tuple[Hit, ...]:
         config = self._engine.config

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from readahead.engine import (
@@ -24,6 +25,7 @@ from readahead.lm.reuse import Reading
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.session.conversation import Conversation, Search, Turn
+from readahead.session.saved import restore, save
 from readahead.session.worker import Status, Worker
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
@@ -48,10 +50,10 @@ class Session:
         engine.load()
         config = engine.config
         self._engine = engine
+        self._filter = filter
         self._conversation = Conversation(engine, filter)
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
-        find = self._conversation.find
-        self._prefetcher = Prefetcher(find, engine.reader, gate, config.prefetch)
+        self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch)
         self._request = Request(
             k=config.retrieval.k,
             max_tokens=max_prompt_tokens(engine.target, config),
@@ -75,6 +77,35 @@ class Session:
     def close(self) -> None:
         """Stop guessing, within one model step."""
         self._worker.close()
+
+    def fork(self) -> Session:
+        """Return a session that has had the same turns; the two go on independently."""
+        twin = Session(self._engine, filter=self._filter)
+        with self._engine.turns.step():
+            twin._conversation = self._conversation.fork()
+            twin._prefetcher.reset(self._prefetcher.fork_reading())
+        return twin
+
+    def save(self, file: Path) -> None:
+        """Write the turns to a file; what the model read of them is read anew after ``load``.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        save(self._conversation, self._engine.target.name, file)
+
+    @classmethod
+    def load(cls, engine: Engine, file: Path, *, filter: Filter | None = None) -> Self:
+        """Return a session that goes on where ``save`` was called.
+
+        Turns that show a document which has changed or gone since are not followed.
+
+        Raises:
+            InputError: The file is not a saved session, or one of another target.
+        """
+        session = cls(engine, filter=filter)
+        restore(session._conversation, engine, file)
+        return session
 
     @property
     def turns(self) -> Sequence[Turn]:
@@ -163,6 +194,9 @@ class Session:
         """Return what there is to show for the question, found ahead or now."""
         known = self._prefetcher.found(question) if self._conversation.is_current else None
         return known or self._conversation.find(question, trace)
+
+    def _find(self, question: str, trace: Trace) -> Found:
+        return self._conversation.find(question, trace)
 
     def _pieces(self, start: Start, token_ids: list[int]) -> Iterator[Piece]:
         for piece in self._engine.turns.steps(start.pieces):

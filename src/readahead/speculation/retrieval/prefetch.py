@@ -137,6 +137,11 @@ class Prefetcher:
         self.ahead: Ahead | None = None
         self.prompt: Prompt | None = None
 
+    def fork_reading(self) -> Reading | None:
+        """Return a copy of what was read of the conversation."""
+        reading = self._readings[True]
+        return None if reading is None else Reading(reading.cache.fork(), reading.token_ids)
+
     def forget_found(self) -> None:
         """Search again even for what was searched: the knowledge base has changed."""
         self._found.clear()

@@ -1,0 +1,130 @@
+"""A conversation in a file; knows no model and no cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from readahead.engine import Engine
+from readahead.errors import InputError, NotFound, StoreError
+from readahead.lm.prompt import Context, build_prompt
+from readahead.session.conversation import REMOVED, Conversation, Turn
+from readahead.speculation.retrieval.prefetch import Found
+from readahead.types import Hit, Passage
+
+FORMAT = 1
+
+
+def save(conversation: Conversation, target: str, file: Path) -> None:
+    """Write the turns of ``conversation`` to ``file``, by the ids of their passages.
+
+    Args:
+        conversation: Its texts of documents are not written: they stay in the knowledge base.
+        target: The name of the model whose token ids the answers are.
+        file: Replaced as a whole.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    turns = [
+        {
+            "question": turn.question,
+            "follows": bool(found.context.parts),
+            "passages": [passage.id for passage in turn.prompt.passages],
+            "hits": [{"id": hit.passage.id, "score": hit.score} for hit in found.hits],
+            "text": turn.text,
+            "token_ids": list(turn.token_ids),
+        }
+        for turn, found in zip(conversation.turns, conversation.found, strict=True)
+    ]
+    temporary = file.with_name(f"{file.name}.part")
+    try:
+        temporary.write_text(
+            json.dumps({"format": FORMAT, "target": target, "turns": turns}), encoding="utf-8"
+        )
+        temporary.replace(file)
+    except OSError as error:
+        raise StoreError(
+            f"The session cannot be saved to {file}: {error}.", remedy="Choose another file."
+        ) from error
+
+
+def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
+    """Append the turns of ``file`` to ``conversation``, which has none.
+
+    A turn that shows what is no longer in the knowledge base is told, but not followed.
+
+    Raises:
+        InputError: The file is not a saved session, or one of another target.
+    """
+    saved = _read(file, engine.target.tokenizer.num_tokens)
+    if saved["target"] != engine.target.name:
+        raise InputError(
+            f"The session {file} was held with {saved['target']}, not {engine.target.name}.",
+            remedy="Open it with that model.",
+        )
+    live = engine.knowledge.store.live_versions()
+    for turn in saved["turns"]:
+        ids = turn["passages"]
+        is_stale = any(id.rpartition(".")[0] not in live for id in ids)
+        context = conversation.context if turn["follows"] else Context()
+        # Without the turn that it followed, it cannot be followed either.
+        is_orphan = turn["follows"] and not context.parts
+        prompt = build_prompt(
+            engine.target.tokenizer,
+            turn["question"],
+            _passages(engine, ids),
+            max_tokens=engine.target.max_context_tokens,
+            context=context,
+        )
+        hits = tuple(
+            Hit(passage, hit["score"])
+            for hit in turn["hits"]
+            for passage in _passages(engine, [hit["id"]])
+        )
+        token_ids = tuple(turn["token_ids"])
+        conversation.append(
+            Turn(turn["question"], prompt, token_ids, turn["text"]), Found(hits, context)
+        )
+        if is_stale or is_orphan:
+            conversation.forget(REMOVED)
+
+
+def _passages(engine: Engine, ids: list[str]) -> list[Passage]:
+    """Return the passages that are still there."""
+    found = []
+    for id in ids:
+        try:
+            found.append(engine.knowledge.store.passage(id))
+        except NotFound:
+            continue
+    return found
+
+
+def _read(file: Path, num_tokens: int) -> dict[str, Any]:
+    try:
+        saved = json.loads(file.read_bytes())
+        if saved["format"] != FORMAT:
+            raise ValueError(f"format {saved['format']} is not known")
+        for turn in saved["turns"]:
+            _check(turn, num_tokens)
+        str(saved["target"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{file} is not a saved session: {error}.", remedy="Save one with Session.save."
+        ) from None
+    assert isinstance(saved, dict)
+    return saved
+
+
+def _check(turn: dict[str, Any], num_tokens: int) -> None:
+    """Raise ValueError, KeyError or TypeError unless ``turn`` is what ``save`` writes."""
+    texts = [turn["question"], turn["text"], *turn["passages"], *(h["id"] for h in turn["hits"])]
+    numbers = [*(hit["score"] for hit in turn["hits"]), turn["follows"]]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a text is missing")
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("a number is missing")
+    if not all(type(id) is int and 0 <= id < num_tokens for id in turn["token_ids"]):
+        raise ValueError("a token id is none of the target's")
