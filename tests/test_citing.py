@@ -233,3 +233,12 @@ def test_passages_that_came_during_the_answer_are_cited_like_the_others() -> Non
         "It was built in Jena in 1987. [2]"
     )
     assert [citation.passage_id for citation in citing.citations] == ["1.1.0", "2.1.0"]
+
+
+def test_passages_that_came_before_the_answer_have_the_first_numbers() -> None:
+    citing = Citing(PASSAGES[1:2], "", threshold=0.5)
+    citing.extend(PASSAGES[:1], in_front=True)
+    events = [*citing.push("Admission is 9 euros [1]."), *citing.finish()]
+    assert citing.tally.notes == []
+    assert events[-1] == " [1]"
+    assert citing.citations[0].passage_id == "1.1.0"

@@ -85,9 +85,10 @@ class Citing:
         self._evidence = Evidence(passages)
         self._sentence = _Sentence()
 
-    def extend(self, passages: Sequence[Passage]) -> None:
-        """Add passages that may be cited from now on; their numbers go on behind the others."""
-        self._passages = (*self._passages, *passages)
+    def extend(self, passages: Sequence[Passage], *, in_front: bool = False) -> None:
+        """Add passages that may be cited from now on, numbered on behind the others or before."""
+        pair = (passages, self._passages) if in_front else (self._passages, passages)
+        self._passages = (*pair[0], *pair[1])
         self._evidence = Evidence(self._passages)
 
     def push(self, piece: str) -> Iterator[str | Citation]:

@@ -247,7 +247,7 @@ class _PlainRun:
         ):
             if isinstance(event, Injected):
                 self._trace_passages(event.hits)
-                reply.extend(event.passages)
+                reply.extend(event.passages, in_front=event.in_front)
             else:
                 yield event
 

@@ -51,9 +51,9 @@ class Reply:
             passages, question, threshold=config.evidence.threshold, similarity=similarity
         )
 
-    def extend(self, passages: Sequence[Passage]) -> None:
+    def extend(self, passages: Sequence[Passage], *, in_front: bool = False) -> None:
         """Add passages that were injected; they may be cited from now on."""
-        self._citing.extend(passages)
+        self._citing.extend(passages, in_front=in_front)
 
     def events(self, pieces: Iterable[Piece]) -> Iterator[Event]:
         """Yield text, each citation before its marker and, last, the Answer."""

@@ -68,11 +68,11 @@ def test_keys_come_without_their_positions() -> None:
 def test_a_bias_moves_what_is_returned_and_not_what_is_seen() -> None:
     model = make_model()
     watched = WatchedModel(model)
-    watched.bias = torch.zeros(259)
     watched.bias[7] = 2.0
     logits = watched.forward(IDS, watched.new_cache())[0, -1]
     plain = model.forward(IDS, model.new_cache())[0, -1]
-    assert torch.equal(logits, plain + watched.bias)
+    assert float((logits - plain)[7]) == pytest.approx(2.0, abs=1e-5)
+    assert int((logits != plain).sum()) == 1
     assert watched.logits is not None
     assert torch.equal(watched.logits, plain)
 

@@ -74,13 +74,13 @@ class WatchedModel:
     Attributes:
         logits: (V,), of the first row; what the model itself said, before any bias.
         attention: By layer, counted from 0; empty if the model's attention cannot be watched.
-        bias: (V,), added to the logits that are returned; None adds nothing.
+        bias: By token id, added to the logits that are returned.
     """
 
     def __init__(self, model: CachedModel, layers: Sequence[int] = ()) -> None:
         self.logits: Tensor | None = None
         self.attention: dict[int, Attention] = {}
-        self.bias: Tensor | None = None
+        self.bias: dict[int, float] = {}
         self._model = model
         self._layers = frozenset(layers)
         if layers and not (isinstance(model, TransformersModel) and make_watchable(model.backend)):
@@ -125,7 +125,12 @@ class WatchedModel:
             _watching.reset(before)
         self.logits = logits[0, -1]
         self.attention = watch.attention
-        return logits if self.bias is None else logits + self.bias.to(logits.device)
+        return self._biased(logits) if self.bias else logits
+
+    def _biased(self, logits: Tensor) -> Tensor:
+        raised = logits.clone()
+        raised[..., list(self.bias)] += torch.tensor([*self.bias.values()], device=logits.device)
+        return raised
 
 
 def num_layers(model: CachedModel) -> int:

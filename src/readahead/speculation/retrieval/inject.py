@@ -14,8 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import torch
-
 from readahead.config import InjectConfig
 from readahead.evidence import is_refusal
 from readahead.lm import generate
@@ -52,12 +50,14 @@ class Injected:
     """Passages that were put into the answer; they may be cited from now on.
 
     Attributes:
-        hits: Their passages are perhaps shortened, and numbered on behind those shown before.
+        hits: Their passages are perhaps shortened.
         num_tokens: That they take in the context.
+        in_front: They come before the passages shown so far, and so do their numbers; else after.
     """
 
     hits: tuple[Hit, ...]
     num_tokens: int
+    in_front: bool = False
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -103,9 +103,10 @@ class Injecting:
         self._rarity = rarity
         self._sufficiency = Sufficiency(question, self._hits)
         self._num_injections = self._num_injected_tokens = 0
-        self._asked: set[tuple[Moment, int]] = set()
+        self._declined: set[int] = set()  # where sentences begin whose refusal was asked about
         self._not_before = 0  # answer tokens, by the cool-down
         self._holds = True
+        self._skips_start = False
 
     def stream(
         self,
@@ -129,14 +130,22 @@ class Injecting:
         self._cache = self._model.new_cache() if cache is None else cache
         self._written = Written(self._tokenizer, params.stop)
         self._num_released = self._released_end = 0
+        # Before anything is read: what is found now costs no second reading.
+        if self._begins() and (injected := self._consider("start")) is not None:
+            yield injected
         run = 0
         while (injected := (yield from self._run(run))) is not None:
             yield injected
             run += 1
 
+    def _begins(self) -> bool:
+        if self._skips_start or self._cancelled():
+            return False
+        return self._may_inject()
+
     def skip_start(self) -> None:
-        """Do not ask before the first token, for comparisons of what happens after it."""
-        self._asked.add(("start", 0))
+        """Do not ask before the prompt is read, for comparisons of what happens after it."""
+        self._skips_start = True
 
     def _run(self, run: int) -> Generator[Piece, None, Injected | None]:
         """Write until the end, or until something is injected; return what was."""
@@ -161,7 +170,7 @@ class Injecting:
                     with self._trace.step("signals"):
                         signals = reader.read()
                         moment = self._take(piece, signals)
-                    if moment and (injected := self._consider(moment, signals)):
+                    if moment and (injected := self._consider(moment)):
                         return injected
                 yield self._release(piece.finish_reason)
         return None
@@ -171,22 +180,15 @@ class Injecting:
         written = self._written
         for token_id, logprob in zip(piece.token_ids, piece.logprobs, strict=True):
             written.push(token_id, logprob, signals)
-        if not self._may_inject():
+        if not self._may_inject() or len(written.tokens) < self._not_before:
             return None
-        moment: Moment | None = None
-        if ("start", 0) not in self._asked:
-            moment = "start"
-        elif len(written.tokens) < self._not_before:
-            return None
-        elif ("refusal", written.sentence_start()) not in self._asked and is_refusal(
-            written.sentence()
-        ):
-            moment = "refusal"
-        elif piece.token_ids and written.begins_content_word():
-            moment = "jump" if written.jump() >= self._config.jump else None
-        if moment:
-            self._asked.add((moment, written.sentence_start()))
-        return moment
+        start = written.sentence_start()
+        if start not in self._declined and is_refusal(written.sentence()):
+            self._declined.add(start)
+            return "refusal"
+        if piece.token_ids and written.jump() >= self._config.jump:
+            return "jump" if written.begins_content_word() else None
+        return None
 
     def _may_inject(self) -> bool:
         return (
@@ -194,12 +196,11 @@ class Injecting:
             and self._num_injected_tokens < self._config.max_tokens
         )
 
-    def _consider(self, moment: Moment, signals: TokenSignals) -> Injected | None:
+    def _consider(self, moment: Moment) -> Injected | None:
         """Ask the gate; if it fires, retrieve deeper, and inject what is new and fits."""
         written = self._written
-        told = [token.signals for token in written.tokens] or [signals]
-        text = "" if moment == "start" else written.sentence()
-        judgement = self._sufficiency.judge(text, told)
+        told = [token.signals for token in written.tokens]
+        judgement = self._sufficiency.judge(written.sentence(), told)
         record: dict[str, object] = {
             "moment": moment,
             "at_token": max(0, len(written.tokens) - 1),
@@ -266,12 +267,13 @@ class Injecting:
         # What was released stays: it is read again behind the note.
         written.cut(max(place, self._num_released))
         num_before = len(self._layout.ids([]))
-        self._place(passages, place, at_start=moment == "start")
+        self._place(passages, place, in_front=moment == "start")
         after = self._layout.ids([token.id for token in written.tokens])
         keep = min(common_prefix(before, after), self._cache.length, len(after) - 1)
         self._cache.crop(keep)
-        injected = Injected(tuple(found), len(self._layout.ids([])) - num_before)
-        self._hits += found
+        added = len(self._layout.ids([])) - num_before
+        injected = Injected(tuple(found), added, in_front=moment == "start")
+        self._hits = [*found, *self._hits] if injected.in_front else [*self._hits, *found]
         self._sufficiency = Sufficiency(self._question, self._hits)
         lacks = self._sufficiency.judge().probability
         self._holds = lacks >= HOLD_SHARE * self._config.threshold
@@ -290,14 +292,15 @@ class Injecting:
         """Return all passages that the model was shown, in the order of their numbers."""
         return [*self._context.passages, *(hit.passage for hit in self._hits)]
 
-    def _place(self, passages: Sequence[Passage], place: int, *, at_start: bool) -> None:
+    def _place(self, passages: Sequence[Passage], place: int, *, in_front: bool) -> None:
         """Add passages to the layout: to the prompt, or in front of a sentence of the answer."""
-        if at_start or self._config.placement == "prompt":
+        if in_front or self._config.placement == "prompt":
+            shown = [hit.passage for hit in self._hits]
             room = self._model.max_context_tokens - self._params.max_new_tokens
             prompt = build_prompt(
                 self._tokenizer,
                 self._question,
-                [*(hit.passage for hit in self._hits), *passages],
+                [*passages, *shown] if in_front else [*shown, *passages],
                 max_tokens=max(0, room),
                 context=self._context,
             )
@@ -312,16 +315,15 @@ class Injecting:
 
     def _raise(self, passages: Sequence[Passage]) -> None:
         """Make the rare words of ``passages`` likelier from now on, if the settings say so."""
-        if self._config.logit_bias == 0 or self._rarity is None or self._model.logits is None:
+        if self._config.logit_bias == 0 or self._rarity is None:
             return
-        bias = self._model.bias
-        if bias is None:
-            bias = self._model.bias = torch.zeros_like(self._model.logits)
         for passage in passages:
             for start, end in words(passage.text):
                 word = passage.text[start:end]
                 if self._rarity(word) >= RARE:
-                    bias[self._tokenizer.encode(f" {word}")[0]] = self._config.logit_bias
+                    self._model.bias[self._tokenizer.encode(f" {word}")[0]] = (
+                        self._config.logit_bias
+                    )
 
     def _release(self, finish_reason: FinishReason | None) -> Piece:
         """Return what is certain to stay of what was written and not returned yet."""
@@ -346,8 +348,12 @@ class Injecting:
 
     def _is_held(self, start: int) -> bool:
         """Return whether the sentence that begins at token ``start`` may yet be taken back."""
-        asked = ("refusal", start) in self._asked
-        return self._holds and not asked and self._may_inject() and self._written.may_decline()
+        return (
+            self._holds
+            and start not in self._declined
+            and self._may_inject()
+            and self._written.may_decline()
+        )
 
 
 def _key(passage: Passage) -> tuple[str, str, int]:
