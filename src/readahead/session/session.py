@@ -21,7 +21,9 @@ from readahead.engine import (
 from readahead.errors import InputError, StoreError
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
+from readahead.lm.prompt import num_tokens
 from readahead.lm.reuse import Reading
+from readahead.lm.sample import SamplingParams
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.session.conversation import Conversation, Search, Turn
@@ -29,9 +31,11 @@ from readahead.session.saved import restore, save
 from readahead.session.worker import Status, Worker
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
+from readahead.speculation.retrieval.suggest import asking, is_supported, read_questions
 from readahead.trace import Trace
 
 METHOD = "prefetch"
+NUM_TOKENS_EACH = 24  # of a suggestion
 
 
 class Session:
@@ -52,6 +56,7 @@ class Session:
         self._engine = engine
         self._filter = filter
         self._conversation = Conversation(engine, filter)
+        self._suggestions: tuple[str, ...] = ()
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
         self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch)
         self._request = Request(
@@ -66,6 +71,7 @@ class Session:
             config.prefetch,
             refresh=self._refresh,
             new_trace=lambda: Trace("ask", method=METHOD, target=engine.target.name),
+            idle=self._suggest,
         )
 
     def __enter__(self) -> Self:
@@ -117,6 +123,13 @@ class Session:
         """Return what is ready for the question that is being typed."""
         return self._worker.status
 
+    def suggestions(self) -> tuple[str, ...]:
+        """Return questions that may come next, the likeliest first, whose passages are ready.
+
+        They are made up between turns, while nothing else runs; none until then.
+        """
+        return self._suggestions
+
     def type(self, text: str) -> None:
         """Say what stands in the input line now; returns at once."""
         self._worker.type(text)
@@ -136,8 +149,12 @@ class Session:
             raise InputError("The question is blank.", remedy="Ask something.")
         engine = self._engine
         with engine.turns.answer():
-            trace = self._worker.take_trace()
-            trace.attributes |= {"question": question, "asked_s": trace.now_s()}
+            trace = self._worker.take_line()
+            trace.attributes |= {
+                "question": question,
+                "asked_s": trace.now_s(),
+                "was_suggested": question in self._suggestions,
+            }
             is_sound = False
             try:
                 yield from self._answer(question, trace, cancelled)
@@ -152,7 +169,8 @@ class Session:
                 # An answer is worth more than its trace.
                 with suppress(StoreError):
                     engine.knowledge.keep_trace(trace)
-                self._worker.clear()
+                self._suggestions = ()
+                self._worker.go_on()
 
     def _answer(self, question: str, trace: Trace, cancelled: Cancelled) -> Iterator[Event]:
         engine = self._engine
@@ -194,6 +212,46 @@ class Session:
         """Return what there is to show for the question, found ahead or now."""
         known = self._prefetcher.found(question) if self._conversation.is_current else None
         return known or self._conversation.find(question, trace)
+
+    def _suggest(self, cancelled: Cancelled, trace: Trace) -> bool:
+        """Make up the next questions and get ready for them; return whether that is done."""
+        config, conversation = self._engine.config.prefetch, self._conversation
+        if not config.num_suggestions or not conversation.context.parts:
+            return True
+        with trace.span("suggest") as span:
+            written = self._written(cancelled, trace)
+            if written is None:
+                return False
+            asked = [turn.question for turn in conversation.turns]
+            kept = [q for q in read_questions(written, asked) if self._is_supported(q, trace)]
+            span.attributes["suggestions"] = kept = kept[: config.num_suggestions]
+        self._suggestions = tuple(kept)
+        prefetcher, request = self._prefetcher, self._request
+        for question in kept[1:]:
+            prefetcher.prepare(question, request, cancelled=cancelled, trace=trace)
+        # The likeliest last: it stays in the cache that the next question is read on.
+        for question in kept[:1]:
+            prefetcher.finish(question, request, cancelled=cancelled, trace=trace)
+        return True
+
+    def _written(self, cancelled: Cancelled, trace: Trace) -> str | None:
+        """Return what the target writes when it is asked for the next questions."""
+        conversation, target = self._conversation, self._engine.target
+        last, num = conversation.turns[-1], self._engine.config.prefetch.num_suggestions
+        shown = {passage.id for passage in conversation.context.passages}
+        neighbours = [h.passage for h in conversation.found[-1].hits if h.passage.id not in shown]
+        parts = asking(target.tokenizer, conversation.context, last.question, neighbours, num)
+        params = SamplingParams(max_new_tokens=NUM_TOKENS_EACH * num)
+        if num_tokens(parts) + params.max_new_tokens > target.max_context_tokens:
+            return ""
+        return self._prefetcher.write(
+            parts, conversation.context, params, cancelled=cancelled, trace=trace
+        )
+
+    def _is_supported(self, question: str, trace: Trace) -> bool:
+        found = self._prefetcher.look_up(question, trace)
+        is_in_context = isinstance(found, Search) and bool(found.verdict and found.verdict.skip)
+        return is_in_context or is_supported(found.hits)
 
     def _find(self, question: str, trace: Trace) -> Found:
         return self._conversation.find(question, trace)

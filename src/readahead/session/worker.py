@@ -14,12 +14,13 @@ from typing import Literal
 
 from readahead.config import PrefetchConfig
 from readahead.errors import ReadaheadError
+from readahead.lm.base import Cancelled
 from readahead.speculation.retrieval.prefetch import Prefetcher, Request
 from readahead.speculation.retrieval.typed import complete_part, looks_finished
 from readahead.trace import Trace
 from readahead.turns import Turns
 
-_Task = Literal["finish", "guess", "warm"]
+_Task = Literal["finish", "guess", "warm", "suggest"]
 _RETRY_S = 0.05  # until an answer of another session has ended
 
 
@@ -35,6 +36,9 @@ class Typed:
     text: str
     first_s: float
     last_s: float
+
+
+_NOTHING = Typed("", 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Worker:
         config: What may be done ahead, and when.
         refresh: Called before each task, to drop what has become stale.
         new_trace: Makes the trace that the first guess of a question begins.
+        idle: What to do while the line is empty, between two turns; returns if it is done.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Worker:
         *,
         refresh: Callable[[], object],
         new_trace: Callable[[], Trace],
+        idle: Callable[[Cancelled, Trace], bool],
     ) -> None:
         self.status = Status()
         self._prefetcher = prefetcher
@@ -85,6 +91,7 @@ class Worker:
         self._config = config
         self._refresh = refresh
         self._new_trace = new_trace
+        self._idle = idle
         self._trace: Trace | None = None
         self._typed: Typed | None = None
         self._done: dict[_Task, str] = {}
@@ -102,23 +109,29 @@ class Worker:
                 self._typed = Typed(text, now_s, now_s)
             elif text != self._typed.text:
                 self._typed = Typed(text, self._typed.first_s, now_s)
-            if self._thread is None and self._config.enabled and not self._is_closed:
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
-            self._wake.notify_all()
+            self._start()
 
-    def take_trace(self) -> Trace:
-        """Return the trace that the first guess began, or a new one; the question was asked."""
-        trace, self._trace = self._trace, None
+    def take_line(self) -> Trace:
+        """Empty the line, whose question was asked; return the trace that its guesses began."""
+        with self._wake:
+            trace, self._trace = self._trace, None
+            self._typed = None
+            self.status = Status()
         return trace or self._new_trace()
 
-    def clear(self) -> None:
-        """Forget the line; its question was answered."""
+    def go_on(self) -> None:
+        """Guess for the next question, perhaps typed already; the last one was answered."""
         with self._wake:
-            self._typed, self._trace = None, None
+            self._trace = None
             self._done.clear()
-            self.status = Status()
-            self._wake.notify_all()
+            self._start()
+
+    def _start(self) -> None:
+        """Start the thread, or wake it."""
+        if self._thread is None and self._config.enabled and not self._is_closed:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        self._wake.notify_all()
 
     def close(self) -> None:
         """Stop guessing, within one model step."""
@@ -135,16 +148,18 @@ class Worker:
                     self._wake.wait(self._patience_s())
                 if self._is_closed:
                     return
-                typed = self._typed
-            assert task is not None and typed is not None
+                typed = self._typed or _NOTHING
+            assert task is not None
             with self._turns.step():
                 self._do(task, typed)
 
     def _due(self) -> _Task | None:
         """Return what is to be done for the line now."""
         typed = self._typed
-        if typed is None or self._turns.is_answering:
+        if self._turns.is_answering:
             return None
+        if typed is None:
+            return None if "suggest" in self._done else "suggest"
         whole = typed.text.strip()
         is_resting, part = self._part_of(typed)
         if self._done.get("finish") == whole:
@@ -173,10 +188,10 @@ class Worker:
     def _patience_s(self) -> float | None:
         """Return in how many seconds something may be due though no key is struck."""
         typed = self._typed
-        if typed is None:
-            return None
         if self._turns.is_answering:
             return _RETRY_S
+        if typed is None:
+            return None
         rests_s = typed.last_s + self._config.rest_s - time.monotonic()
         later = [left for left in (self._time_left_s(typed), rests_s) if left > 0]
         return min(later, default=None)
@@ -214,6 +229,8 @@ class Worker:
     ) -> bool:
         """Do a task; return whether it is done for this text."""
         prefetcher, request = self._prefetcher, self._request
+        if task == "suggest":
+            return self._idle(cancelled, trace)
         if task == "finish":
             return prefetcher.finish(typed.text, request, cancelled=cancelled, trace=trace)
         if task == "warm":
@@ -232,8 +249,10 @@ class Worker:
     def _is_outdated(self, task: _Task, typed: Typed, part: str) -> bool:
         """Return whether something else is more urgent than ``task``."""
         now = self._typed
-        if self._is_closed or self._turns.is_answering or now is None:
+        if self._is_closed or self._turns.is_answering:
             return True
+        if now is None or task == "suggest":
+            return now is not None or task != "suggest"
         if task != "guess":
             return now.text != typed.text
         is_resting, part_now = self._part_of(now)

@@ -16,7 +16,15 @@ from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.prefixtree import num_shared
-from readahead.lm.prompt import Context, Part, Prompt, build_prompt, first_tokens, num_tokens
+from readahead.lm.prompt import (
+    Context,
+    Part,
+    Prompt,
+    build_prompt,
+    first_tokens,
+    joined,
+    num_tokens,
+)
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.gate import Decision, TypingGate
@@ -235,6 +243,59 @@ class Prefetcher:
             if len(self._counted(reading).token_ids) < num_tokens(parts):
                 return False
         return True
+
+    def write(
+        self,
+        parts: Sequence[Part],
+        context: Context,
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace,
+    ) -> str | None:
+        """Return what the model writes behind ``parts``, None if it was cancelled.
+
+        Args:
+            parts: Begin with those of ``context``; nothing of them is kept.
+            context: The conversation.
+            params: How tokens are chosen.
+            cancelled: Asked before each model step.
+            trace: Gets the spans and counters of reading and writing.
+        """
+        unread = first_tokens(parts, num_tokens(parts) - 1)
+        if not self._read(unread, 0, context, cancelled, trace):
+            return None
+        reading = self._on(context)
+        assert reading is not None
+        pieces = list(
+            generate.stream(
+                self._reader.model,
+                joined(parts),
+                params,
+                cache=reading.cache,
+                cancelled=cancelled,
+                trace=trace,
+            )
+        )
+        trace.count("decoded_ahead_tokens", sum(len(piece.token_ids) for piece in pieces))
+        is_whole = pieces[-1].finish_reason != "cancelled"
+        return "".join(piece.text for piece in pieces) if is_whole else None
+
+    def prepare(
+        self, question: str, request: Request, *, cancelled: Cancelled = never, trace: Trace
+    ) -> bool:
+        """Read the passages of a question that may be asked next; they are kept in the tree.
+
+        Returns:
+            Whether it came to its end.
+        """
+        found = self._find_once(question, trace)
+        parts = self._prompt(question, found, request).parts[:-2]
+        return self._read(parts, len(parts), found.context, cancelled, trace)
+
+    def look_up(self, question: str, trace: Trace) -> Found:
+        """Return what there is to show for a question, searched for once."""
+        return self._find_once(question, trace)
 
     def found(self, question: str) -> Found | None:
         """Return what was found ahead for just this question, None if it was not searched for."""
