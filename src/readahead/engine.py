@@ -14,14 +14,15 @@ from readahead.config import Config, GenerationConfig, load_config
 from readahead.errors import ContextOverflow, InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
-from readahead.lm.base import CachedModel, Cancelled, never
+from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.memory import budget_bytes
+from readahead.lm.memory import free_bytes, readable_tokens
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.prompt import Prompt, build_prompt
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.sample import SamplingParams
+from readahead.lm.watch import make_watchable
 from readahead.lm.weights import resolve
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
@@ -53,7 +54,9 @@ class Engine:
         return cls(KnowledgeBase.open(config or load_config()))
 
     def close(self) -> None:
-        """Close the knowledge base."""
+        """Close the knowledge base, and forget what was read."""
+        if "reader" in vars(self):
+            self.reader.tree.close()
         self.knowledge.close()
 
     def __enter__(self) -> Self:
@@ -89,7 +92,20 @@ class Engine:
     def reader(self) -> PrefixReader:
         """Return what reads prompts and remembers them; all sessions share it."""
         target = self.target
-        return PrefixReader(target, PrefixTree(budget_bytes(self.config.cache, target.device)))
+        return PrefixReader(target, PrefixTree.open(self.config.cache, target.device))
+
+    @cached_property
+    def max_prompt_tokens(self) -> int:
+        """Return how long a prompt may be, so that an answer of full length fits behind it.
+
+        The model's context limits it, and the memory that was free at first. What the prefix tree
+        holds counts as free, and the limit is asked for once: what was read ahead must not change
+        which passages are shown.
+        """
+        target, reader = self.target, self.reader
+        free = free_bytes(target.device) + reader.tree.num_bytes
+        limit = min(target.max_context_tokens, readable_tokens(free, reader.bytes_per_token))
+        return max(0, limit - self.config.generation.max_new_tokens)
 
     def load(self) -> Self:
         """Load what the first question would load, and return the engine.
@@ -98,7 +114,7 @@ class Engine:
             NotFound: A model was not pulled.
             EmbedderMismatch: The knowledge base is embedded with another model.
         """
-        _ = self.target, self.knowledge.retriever
+        _ = self.max_prompt_tokens, self.knowledge.retriever
         return self
 
     def ask(
@@ -150,7 +166,9 @@ class Engine:
         target = self.load().target  # before the clock starts: this time is not the question's
         trace = Trace("ask", question=question, method=method, target=target.name)
         injects = self.config.inject.enabled if inject is None else inject
-        run = _PlainRun(self.knowledge, target, trace, question, injects=injects)
+        run = _PlainRun(
+            self.knowledge, target, trace, question, self.max_prompt_tokens, injects=injects
+        )
         try:
             yield from run.events(filter, cancelled)
         finally:
@@ -182,11 +200,13 @@ class _PlainRun:
         target: TransformersModel,
         trace: Trace,
         question: str,
+        max_prompt_tokens: int,
         *,
         injects: bool,
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
+        self._max_prompt_tokens = max_prompt_tokens
         self._injects = injects
         self._target = target
         self._trace = trace
@@ -202,7 +222,7 @@ class _PlainRun:
             yield from self._reply(()).nothing_found()
             return
         prompt = self._prompt(hits)
-        reply = self._reply(prompt.passages, dropped_note(prompt))
+        reply = self._reply(prompt.passages, fitting_notes(prompt))
         if self._injects:
             pieces = self._injecting(prompt, hits, reply, filter, cancelled)
         else:
@@ -267,31 +287,29 @@ class _PlainRun:
                 self._target.tokenizer,
                 self._question,
                 [hit.passage for hit in hits],
-                max_tokens=max_prompt_tokens(self._target, self._config),
+                max_tokens=self._max_prompt_tokens,
             )
             span.attributes["num_passages"] = len(prompt.passages)
-        check_passages(prompt, self._target, self._config)
+        check_passages(prompt, self._max_prompt_tokens)
         self._trace.count("prompt_tokens", len(prompt.token_ids))
         return prompt
 
 
-def max_prompt_tokens(target: CachedModel, config: Config) -> int:
-    """Return how long a prompt may be, so that an answer of full length fits behind it."""
-    return max(0, target.max_context_tokens - config.generation.max_new_tokens)
-
-
-def check_passages(prompt: Prompt, target: CachedModel, config: Config) -> None:
+def check_passages(prompt: Prompt, max_prompt_tokens: int) -> None:
     """Raise ContextOverflow if none of the passages found fits."""
     if prompt.dropped and not prompt.passages:
         raise ContextOverflow(
-            f"None of the {len(prompt.dropped)} passages found fits into the context of "
-            f"{target.max_context_tokens} tokens beside the question and an answer of "
-            f"{config.generation.max_new_tokens}.",
+            f"None of the {len(prompt.dropped)} passages found fits beside the question into "
+            f"{max_prompt_tokens} tokens, which context and memory leave beside an answer.",
             remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
 
 
-def dropped_note(prompt: Prompt) -> tuple[str, ...]:
-    """Return the note on the passages that did not fit, if there are such."""
-    num = len(prompt.dropped)
-    return (f"{num} of the passages found did not fit into the context.",) if num else ()
+def fitting_notes(prompt: Prompt) -> tuple[str, ...]:
+    """Return the notes on the passages that did not fit, if there are such."""
+    notes = []
+    if prompt.dropped:
+        notes.append(f"{len(prompt.dropped)} of the passages found did not fit into the context.")
+    if prompt.is_shortened:
+        notes.append("The last passage shown was shortened to fit.")
+    return tuple(notes)

@@ -35,7 +35,7 @@ def test_a_watched_model_still_minds_its_padding() -> None:
     model = make_model()
     prompts = [list(b"A lamp burns oil."), list(b"x")]
     before = generate(model, prompts, SamplingParams(max_new_tokens=8))
-    make_watchable(model.backend)
+    assert make_watchable(model)
     assert generate(model, prompts, SamplingParams(max_new_tokens=8)) == before
 
 

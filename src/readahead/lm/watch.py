@@ -82,9 +82,7 @@ class WatchedModel:
         self.attention: dict[int, Attention] = {}
         self.bias: dict[int, float] = {}
         self._model = model
-        self._layers = frozenset(layers)
-        if layers and not (isinstance(model, TransformersModel) and make_watchable(model.backend)):
-            self._layers = frozenset()
+        self._layers = frozenset(layers if layers and make_watchable(model) else ())
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -141,11 +139,16 @@ def num_layers(model: CachedModel) -> int:
     return int(getattr(config, "num_hidden_layers", 0))
 
 
-def make_watchable(backend: PreTrainedModel) -> bool:
-    """Let the attention of ``backend`` be watched from now on; return whether it can be.
+def make_watchable(model: CachedModel) -> bool:
+    """Let the attention of ``model`` be watched from now on; return whether it can be.
 
-    Only PyTorch's own attention (``sdpa``) can be. Call it before requests run in parallel.
+    Only PyTorch's own attention (``sdpa``) can be. Call it before requests run in parallel: it
+    changes how the model's layers are called, not what they compute.
     """
+    return isinstance(model, TransformersModel) and _make_watchable(model.backend)
+
+
+def _make_watchable(backend: PreTrainedModel) -> bool:
     config: Any = backend.config
     if config._attn_implementation == _NAME:
         return True
