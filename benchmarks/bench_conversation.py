@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from ahead import NUM_ANSWER_TOKENS, Turn, ahead_options, figures, settings, show, tell
-from readahead.engine import Engine, max_prompt_tokens, sampling_params
+from readahead.engine import Engine, sampling_params
 from readahead.evaluation.lossless import is_lossless
 from readahead.evaluation.typing import type_out
 from readahead.lm import generate
@@ -57,7 +57,7 @@ class PlainChat:
         trace = Trace("ask", question=question)
         hits = engine.knowledge.search(question, config.retrieval.k, trace=trace)
         trace.count("retrievals")
-        room = max_prompt_tokens(target, config)
+        room = engine.max_prompt_tokens
         prompt = build_prompt(
             target.tokenizer,
             question,

@@ -64,6 +64,21 @@ def test_the_budget_holds_and_the_last_passages_are_dropped_first(budget: int) -
         assert len(larger.token_ids) > budget
 
 
+def test_the_first_that_does_not_fit_is_shortened_at_a_sentence() -> None:
+    long = passage("It turns twice. It is high at noon. It is low at six.", "Tides")
+    whole = build_prompt(TOKENIZER, "When?", [PASSAGES[0], long, PASSAGES[1]], max_tokens=5000)
+    room = whole.spans[1][1] - 5 + len(whole.token_ids) - whole.spans[2][1]
+    prompt = build_prompt(TOKENIZER, "When?", [PASSAGES[0], long, PASSAGES[1]], max_tokens=room)
+    assert [p.text for p in prompt.passages] == [
+        PASSAGES[0].text,
+        "It turns twice. It is high at noon.",
+    ]
+    assert prompt.passages[1].end == 35
+    assert prompt.is_shortened
+    assert prompt.dropped == (PASSAGES[1],)
+    assert len(prompt.token_ids) <= room
+
+
 def test_a_question_that_alone_does_not_fit_is_an_error() -> None:
     with pytest.raises(ContextOverflow, match=r"question takes \d+ tokens; there is room for \d+"):
         build_prompt(TOKENIZER, "x" * 3000, PASSAGES, max_tokens=2000)

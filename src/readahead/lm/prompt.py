@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 
 from readahead.errors import ContextOverflow
+from readahead.lm.shorten import fit_passages
 from readahead.lm.tokenizer import Tokenizer
 from readahead.types import Passage
 
@@ -73,6 +75,7 @@ class Prompt:
         passages: Those shown, in the order shown; not those of earlier turns.
         spans: The token interval ``[start, end)`` of each passage shown.
         dropped: Those that did not fit.
+        is_shortened: Whether the last one shown ends earlier than it does in its document.
     """
 
     text: str
@@ -81,6 +84,7 @@ class Prompt:
     passages: tuple[Passage, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
     dropped: tuple[Passage, ...] = ()
+    is_shortened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,10 @@ def build_prompt(
     max_tokens: int,
     context: Context = Context(),
 ) -> Prompt:
-    """Return the prompt, at most ``max_tokens`` long; the last passages are dropped first.
+    """Return the prompt, at most ``max_tokens`` long.
+
+    Where not all passages fit, the first that does not is shortened at a sentence, and those
+    behind it are dropped.
 
     Args:
         tokenizer: The target's.
@@ -116,6 +123,25 @@ def build_prompt(
     Raises:
         ContextOverflow: The question does not fit, even without any passage.
     """
+    lay_out = partial(_laid_out, tokenizer, question, max_tokens=max_tokens, context=context)
+    prompt = lay_out(passages)
+    if not prompt.dropped:
+        return prompt
+    shown = fit_passages(passages, lambda some: not lay_out(some).dropped)
+    is_shortened = bool(shown) and shown[-1].end < passages[len(shown) - 1].end
+    dropped = tuple(passages[len(shown) :])
+    return replace(lay_out(shown), dropped=dropped, is_shortened=is_shortened)
+
+
+def _laid_out(
+    tokenizer: Tokenizer,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    max_tokens: int,
+    context: Context,
+) -> Prompt:
+    """Return the prompt with as many whole passages as fit."""
     words = wording(question)
     head, tail = tokenizer.frame(words.instructions)
     if context.parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 
-from readahead.engine import Engine, max_prompt_tokens
+from readahead.engine import Engine
 from readahead.errors import ContextOverflow
 from readahead.lm.prompt import Context, Part, Prompt, build_prompt
 from readahead.retrieval.base import Filter, Vector
@@ -177,10 +177,10 @@ class Conversation:
                 engine.target.tokenizer,
                 question,
                 [passage for passage in new if passage.id not in shown],
-                max_tokens=max_prompt_tokens(engine.target, engine.config),
+                max_tokens=engine.max_prompt_tokens,
                 context=self.context,
             )
-            fits = not prompt.dropped
+            fits = not prompt.dropped and not prompt.is_shortened
         except ContextOverflow:
             fits = False
         if fits:

@@ -14,8 +14,7 @@ from typing import Self
 from readahead.engine import (
     Engine,
     check_passages,
-    dropped_note,
-    max_prompt_tokens,
+    fitting_notes,
     sampling_params,
 )
 from readahead.errors import InputError, StoreError
@@ -61,7 +60,7 @@ class Session:
         self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch)
         self._request = Request(
             k=config.retrieval.k,
-            max_tokens=max_prompt_tokens(engine.target, config),
+            max_tokens=engine.max_prompt_tokens,
             params=sampling_params(config.generation),
         )
         self._worker = Worker(
@@ -182,7 +181,7 @@ class Session:
                 question, found, self._request, cancelled=cancelled, trace=trace
             )
         self._note(start, trace)
-        check_passages(start.prompt, engine.target, engine.config)
+        check_passages(start.prompt, self._request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
         notes = found.notes if isinstance(found, Search) else ()
         asked_s = trace.attributes["asked_s"]
@@ -194,7 +193,7 @@ class Session:
             engine.config,
             similarity=engine.knowledge.similarity,
             method=METHOD,
-            notes=(*notes, *dropped_note(start.prompt)),
+            notes=(*notes, *fitting_notes(start.prompt)),
             asked_s=asked_s,
         )
         if not passages:
