@@ -115,6 +115,8 @@ class Engine:
             EmbedderMismatch: The knowledge base is embedded with another model.
         """
         _ = self.max_prompt_tokens, self.knowledge.retriever
+        if self.config.inject.enabled:
+            make_watchable(self.target)  # now: later, other requests may be running
         return self
 
     def ask(
@@ -260,6 +262,7 @@ class _PlainRun:
             hits,
             partial(knowledge.search, filter=filter, trace=self._trace),
             config=self._config.inject,
+            max_prompt_tokens=self._max_prompt_tokens,
             rarity=knowledge.store.rarity,
         )
         for event in injecting.stream(

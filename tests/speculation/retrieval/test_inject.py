@@ -265,6 +265,21 @@ def test_a_full_context_gets_nothing_and_goes_on() -> None:
     assert run.injected == []
     assert run.ids == plain(shown.token_ids)
     assert run.log[0]["reason"] == "nothing new is close enough, or fits"
+    num = len(shown.token_ids)
+    for limit, fits in [(num + 40, False), (num + 80, True)]:
+        model = Script()
+        injecting = Injecting(
+            model,
+            QUESTION,
+            shown,
+            SHOWN,
+            searching(NEW),
+            config=ALWAYS,
+            max_prompt_tokens=limit,
+        )
+        events = list(injecting.stream(PARAMS))
+        assert any(isinstance(event, Injected) for event in events) == fits
+        assert len(injecting._layout.ids([])) <= limit
 
 
 @settings(max_examples=15, deadline=None)

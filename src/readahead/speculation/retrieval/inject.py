@@ -76,6 +76,8 @@ class Injecting:
         search: Finds hits for a query.
         config: When to inject, and how much.
         context: The turns before, if the prompt follows some.
+        max_prompt_tokens: How long a prompt may be, injected passages included; None: as long as
+            the model's context allows.
         rarity: How rare a word is in the index, in [0, 1]; needed for a bias only.
     """
 
@@ -89,6 +91,7 @@ class Injecting:
         *,
         config: InjectConfig,
         context: Context | None = None,
+        max_prompt_tokens: int | None = None,
         rarity: Callable[[str], float] | None = None,
     ) -> None:
         self._layer = num_layers(model) // 2
@@ -100,6 +103,7 @@ class Injecting:
         self._search = search
         self._config = config
         self._context = context or Context()
+        self._max_prompt_tokens = max_prompt_tokens
         self._rarity = rarity
         self._sufficiency = Sufficiency(question, self._hits)
         self._num_injections = self._num_injected_tokens = 0
@@ -238,9 +242,9 @@ class Injecting:
 
     def _fitting(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the first of ``hits``, shortened to the budgets and to the context's room."""
-        num_read = len(self._layout.ids([])) + self._params.max_new_tokens
+        num_read = len(self._layout.ids([])) + len(self._note([]))
         room = min(
-            self._model.max_context_tokens - num_read - len(self._note([])),
+            self._room() - num_read,
             self._config.max_tokens - self._num_injected_tokens,
         )
         fitting: list[Hit] = []
@@ -258,6 +262,11 @@ class Injecting:
             room -= num_tokens(self._tokenizer, passage, number)
             fitting.append(replace(hit, passage=passage))
         return fitting
+
+    def _room(self) -> int:
+        """Return how many tokens may be read beside the answer."""
+        room = max(0, self._model.max_context_tokens - self._params.max_new_tokens)
+        return room if self._max_prompt_tokens is None else min(room, self._max_prompt_tokens)
 
     def _inject(self, moment: Moment, found: list[Hit], record: dict[str, object]) -> Injected:
         """Put passages where they are read next, and take back what was written without them."""
@@ -296,12 +305,11 @@ class Injecting:
         """Add passages to the layout: to the prompt, or in front of a sentence of the answer."""
         if in_front or self._config.placement == "prompt":
             shown = [hit.passage for hit in self._hits]
-            room = self._model.max_context_tokens - self._params.max_new_tokens
             prompt = build_prompt(
                 self._tokenizer,
                 self._question,
                 [*passages, *shown] if in_front else [*shown, *passages],
-                max_tokens=max(0, room),
+                max_tokens=self._room(),
                 context=self._context,
             )
             self._layout.prompt_ids = prompt.token_ids
