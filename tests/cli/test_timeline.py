@@ -89,3 +89,29 @@ def test_a_request_that_was_cut_off_is_as_long_as_its_spans() -> None:
     assert num_seconds(ASKED) == 10.0
     assert num_seconds(trace(span("search", 0.0, 0.5), span("prefill", 0.5, None))) == 0.5
     assert num_seconds(trace()) == 0.0
+
+
+def test_what_was_done_before_the_question_stands_left_of_where_it_was_asked() -> None:
+    ahead = trace(
+        span("suggest", 0.0, 1.0),  # long before
+        span("prefill", 95.0, 98.0),
+        span("decode", 100.0, 105.0),
+        asked_s=100.0,
+        e2e_s=5.0,
+        method="prefetch",
+    )
+    lines = list(timeline(ahead))
+    assert num_seconds(ahead) == 5.0
+    assert lines[0].endswith(" · 5.00 s")
+    suggest, prefill, decode = bars(lines)
+    assert suggest.strip() == ""
+    mark = next(line for line in lines if "asked" in line).index("▾")
+    first = next(line for line in lines if line.endswith("│")).index("│") + 1
+    assert prefill.rstrip() and len(prefill.rstrip()) < mark - first
+    assert decode.index("█") == pytest.approx(mark - first, abs=1)
+    assert all(cell_len(line) <= COLUMNS for line in lines)
+
+
+def test_a_question_asked_at_once_has_its_mark_on_the_page() -> None:
+    lines = list(timeline(trace(span("decode", 0.0, 5.0), asked_s=0.0, e2e_s=5.0)))
+    assert any("▾ asked" in line for line in lines)

@@ -15,13 +15,22 @@ COLUMNS = 100
 MIN_NAME, MAX_NAME = 8, 24
 # From seldom busy to always: an aggregated span covers the pauses between its steps, too.
 SHADES = "░▒▓█"
-_TOLD_ELSEWHERE = {"question", "answer", "e2e_s", "passages", "citations"}
+_TOLD_ELSEWHERE = {"question", "answer", "asked_s", "e2e_s", "passages", "citations"}
+# What happened long before the question was asked is listed, but not drawn.
+MAX_TYPING_S = 15.0
 
 
 def num_seconds(trace: Mapping[str, Any]) -> float:
-    """Return how long the request took, or as far as it is known."""
+    """Return how long the answer took, or as far as it is known."""
     ends = [span["end_s"] or span["start_s"] for span in trace["spans"]]
-    return float(trace["attributes"].get("e2e_s") or max(ends, default=0.0))
+    asked_s = trace["attributes"].get("asked_s", 0.0)
+    return float(trace["attributes"].get("e2e_s") or max(ends, default=0.0) - asked_s)
+
+
+def _window(trace: Mapping[str, Any]) -> tuple[float, float]:
+    """Return from when to when the bars are drawn, on the clock of the trace."""
+    asked_s = float(trace["attributes"].get("asked_s", 0.0))
+    return max(0.0, asked_s - MAX_TYPING_S), asked_s + num_seconds(trace)
 
 
 def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
@@ -30,12 +39,12 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     No line takes more than ``COLUMNS`` columns of the terminal.
     """
     when, attributes = datetime.fromtimestamp(trace["started_at"]), trace["attributes"]
-    total_s = num_seconds(trace)
+    total_s, window = num_seconds(trace), _window(trace)
     yield one_line(f"{trace['kind']} {trace['id']} · {when:%Y-%m-%d %H:%M:%S} · {total_s:.2f} s")
     if question := attributes.get("question"):
         yield from _wrapped(str(question), "  ")
     yield ""
-    yield from _bars(trace["spans"], total_s)
+    yield from _bars(trace["spans"], window, attributes.get("asked_s"))
     yield ""
     yield from _figures(trace)
     if passages := attributes.get("passages"):
@@ -49,30 +58,45 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
         yield f"  [{citation['marker']}] {one_line(place)}"
 
 
-def _bars(spans: Sequence[Mapping[str, Any]], total_s: float) -> Iterator[str]:
+def _bars(
+    spans: Sequence[Mapping[str, Any]], window: tuple[float, float], asked_s: float | None
+) -> Iterator[str]:
     longest = max((len(span["name"]) for span in spans), default=0)
     name_width = min(max(longest, MIN_NAME), MAX_NAME)
     head = f"  {'span':<{name_width}} {'start':>10} {'busy':>10} {'steps':>6}  "
     width = COLUMNS - len(head) - 1
-    yield f"{head}0 s{f'{total_s:.2f} s':>{width - 3}}"
+    first, last = f"{window[0]:.0f} s", f"{window[1]:.2f} s"
+    yield f"{head}{first}{last:>{width - len(first)}}"
+    if asked_s is not None:
+        column = min(round(_share(asked_s, window) * width), width - 1)
+        note = "asked ▾" if column >= len("asked ▾") - 1 else "▾ asked"
+        at = column - len(note) + 1 if note.endswith("▾") else column
+        yield " " * (len(head) + at) + note
     for span in spans:
         name = one_line(span["name"], name_width)
         yield (
             f"  {name:<{name_width}} {span['start_s']:8.3f} s {span['busy_s']:8.3f} s "
-            f"{span['count']:>6} │{_bar(span, total_s, width)}│"
+            f"{span['count']:>6} │{_bar(span, window, width)}│"
         )
 
 
-def _bar(span: Mapping[str, Any], total_s: float, width: int) -> str:
+def _bar(span: Mapping[str, Any], window: tuple[float, float], width: int) -> str:
     """Return the bar of a span, at least one column long; the lighter, the less busy."""
     start_s: float = span["start_s"]
-    end_s: float = total_s if span["end_s"] is None else span["end_s"]
-    columns_per_s = width / total_s if total_s else 0.0
-    first = min(round(start_s * columns_per_s), width - 1)
-    last = min(max(round(end_s * columns_per_s), first + 1), width)
+    end_s: float = window[1] if span["end_s"] is None else span["end_s"]
+    if end_s < window[0]:
+        return " " * width
+    first = min(round(_share(start_s, window) * width), width - 1)
+    last = min(max(round(_share(end_s, window) * width), first + 1), width)
     busy: float = span["busy_s"] / (end_s - start_s) if end_s > start_s else 1.0
     shade = SHADES[min(int(busy * len(SHADES)), len(SHADES) - 1)]
     return (" " * first + shade * (last - first)).ljust(width)
+
+
+def _share(at_s: float, window: tuple[float, float]) -> float:
+    """Return where ``at_s`` lies in the window, from 0 to 1."""
+    length_s = window[1] - window[0]
+    return min(1.0, max(0.0, (at_s - window[0]) / length_s)) if length_s > 0 else 0.0
 
 
 def _figures(trace: Mapping[str, Any]) -> Iterator[str]:
