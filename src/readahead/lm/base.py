@@ -119,6 +119,11 @@ class Cache(Protocol):
         """Return whether all that is held is what the model computes from the tokens alone."""
         ...
 
+    @property
+    def is_blended(self) -> bool:
+        """Return whether some of it was computed behind other tokens; then nothing is kept."""
+        ...
+
     def fork(self) -> Cache:
         """Return an independent copy."""
         ...

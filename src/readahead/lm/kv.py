@@ -47,11 +47,15 @@ class KVSegment:
 
     def head(self, num_tokens: int) -> KVSegment:
         """Return its first ``num_tokens`` positions; shares the memory."""
-        if num_tokens == self.num_tokens:
+        return self.part(0, num_tokens)
+
+    def part(self, start: int, stop: int) -> KVSegment:
+        """Return what it holds of ``[start, stop)``, counted from its own first position."""
+        if (start, stop) == (0, self.num_tokens):
             return self
         return KVSegment(
-            tuple(key[..., :num_tokens, :] for key in self.keys),
-            tuple(value[..., :num_tokens, :] for value in self.values),
+            tuple(key[..., start:stop, :] for key in self.keys),
+            tuple(value[..., start:stop, :] for value in self.values),
             self.is_exact,
         )
 
@@ -65,6 +69,9 @@ class KVCache:
 
     Positions ``[0, padding[b])`` of row b are never attended to; its first real token has
     position 0, so a padded row computes what it would compute alone.
+
+    Attributes:
+        is_blended: Whether some of it was computed behind other tokens; then nothing of it is kept.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class KVCache:
         self.padding = tuple(padding)
         self.device = device or torch.device("cpu")
         self._max_position = getattr(config, "max_position_embeddings", None)
+        self.is_blended = False
         self._num_exact: int | None = None  # leading positions; None: all, and all to come
         self.backend: DynamicCache = DynamicCache(config=config)
 
@@ -130,7 +138,7 @@ class KVCache:
         if surplus == 0:
             return
         if self._num_exact is not None and length <= self._num_exact:
-            self._num_exact = None
+            self._num_exact, self.is_blended = None, False
         try:
             self.backend.crop(-surplus)
         except RuntimeError as error:

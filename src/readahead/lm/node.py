@@ -49,6 +49,11 @@ class Node:
         return self.parent.root if self.parent else self
 
     @property
+    def start(self) -> int:
+        """Return the position of its first token; of no meaning once it is out of the tree."""
+        return self.parent.start + len(self.parent.part.token_ids) if self.parent else 0
+
+    @property
     def is_leaf(self) -> bool:
         """Return whether nothing below it is in memory."""
         return all(child.segment is None for child in self.children.values())

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -37,37 +37,17 @@ from readahead.lm.spill import Spill
 TokenIds = Sequence[int]
 
 
-class Match:
-    """A pinned path: the tree keeps it until ``release``, which leaving a ``with`` block calls.
+class Pinned:
+    """Nodes that the tree keeps until ``release``, which leaving a ``with`` block calls."""
 
-    Attributes:
-        nodes: From the root's child downwards.
-        length: How many tokens match; the last node may be matched in part. What turns out to be
-            lost on disk shortens it.
-    """
-
-    def __init__(self, tree: PrefixTree, nodes: Sequence[Node], length: int) -> None:
+    def __init__(self, tree: PrefixTree, nodes: Sequence[Node]) -> None:
         self._tree = tree
         self.nodes = tuple(nodes)
-        self.length = length
         self._is_pinned = True
 
-    @property
-    def is_exact(self) -> bool:
-        """Return whether all of it is what the model computes from the tokens alone."""
-        return all(node.is_exact for node in self.nodes)
-
-    def segments(self) -> list[Segment]:
-        """Return the keys and values of its tokens, from the disk where they are there."""
-        found: list[Segment] = []
-        left = self.length
-        for node in self.nodes:
-            if (segment := self._tree._recall(node)) is None:
-                self.length -= left
-                break
-            found.append(segment.head(min(left, segment.num_tokens)))
-            left -= found[-1].num_tokens
-        return found
+    def segment(self, node: Node) -> Segment | None:
+        """Return the keys and values of one of the nodes; None if they were lost on disk."""
+        return self._tree._recall(node)
 
     def release(self) -> None:
         """Let the tree evict the path again."""
@@ -85,6 +65,49 @@ class Match:
         traceback: TracebackType | None,
     ) -> None:
         self.release()
+
+
+class Match(Pinned):
+    """A pinned path.
+
+    Attributes:
+        nodes: From the root's child downwards.
+        length: How many tokens match; the last node may be matched in part. What turns out to be
+            lost on disk shortens it.
+    """
+
+    def __init__(self, tree: PrefixTree, nodes: Sequence[Node], length: int) -> None:
+        super().__init__(tree, nodes)
+        self.length = length
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether all of it is what the model computes from the tokens alone."""
+        return all(node.is_exact for node in self.nodes)
+
+    def segments(self) -> list[Segment]:
+        """Return the keys and values of its tokens, from the disk where they are there."""
+        found: list[Segment] = []
+        left = self.length
+        for node in self.nodes:
+            if (segment := self.segment(node)) is None:
+                self.length -= left
+                break
+            found.append(segment.head(min(left, segment.num_tokens)))
+            left -= found[-1].num_tokens
+        return found
+
+
+class Copies(Pinned):
+    """Nodes of some labels, wherever they stand.
+
+    Attributes:
+        places: Each node with the position of its first token.
+    """
+
+    def __init__(self, tree: PrefixTree, places: Sequence[tuple[int, Node]]) -> None:
+        super().__init__(tree, [node for _, node in places])
+        self.places = tuple(places)
 
 
 class PrefixTree:
@@ -150,13 +173,27 @@ class PrefixTree:
                 self._budget.use(node)
             return Match(self, nodes, length)
 
+    def find(self, labels: Collection[str], root: bytes) -> Copies:
+        """Return the nodes of ``labels``, pinned; what they hold is valid at their places only.
+
+        Args:
+            labels: See ``Part``.
+            root: See ``match``.
+        """
+        with self._lock:
+            top = self._budget.roots.get(root)
+            nodes = [n for n in (top.walk() if top else ()) if n.part.label in labels]
+            for node in nodes:
+                node.num_pins += 1
+            return Copies(self, [(node.start, node) for node in nodes])
+
     def insert(
         self, parts: Sequence[Part], cache: Cache, root: bytes, *, cost_s_per_token: float = 0.0
     ) -> int:
         """Keep the parts that ``cache`` holds as segments; return how many tokens are kept.
 
         What is there already stays as it is. Stops, without harm, where the budget does not reach
-        or the cache has no segments.
+        or the cache has no segments, or holds what was blended.
 
         Args:
             parts: What ``cache`` has read, from its first position; it may have read more or less.
@@ -164,7 +201,7 @@ class PrefixTree:
             root: See ``match``.
             cost_s_per_token: What reading one token took.
         """
-        if cache.refusal:
+        if cache.refusal or cache.is_blended:
             return 0
         with self._lock:
             node = self._budget.roots.setdefault(root, Node(root))

@@ -3,6 +3,8 @@
 *Exact* in float32: a cache that was filled from the tree gives the logits of a cold prefill up to
 rounding, and the same greedy tokens. If the tree packs what is cold, a reading says whether it is.
 
+``begin`` may be told to blend what was read elsewhere: *approximate*, and never kept.
+
 Where memory is short, what cannot change an answer comes first: the tree gives back what it holds
 (packed, to disk, gone), then what is read is not kept, then all is read again without the tree.
 Fewer or shorter passages change the answer, so they are decided before, by ``readable_tokens`` and
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,6 +26,9 @@ from readahead.lm.memory import RESERVE_BYTES, is_out_of_memory, reading_bytes
 from readahead.lm.prefixtree import Match, PrefixTree, load, num_shared, root_key
 from readahead.lm.prompt import Part, first_tokens, joined
 from readahead.trace import Trace
+
+if TYPE_CHECKING:
+    from readahead.lm.blend import Blender
 
 
 @dataclass(slots=True)
@@ -52,7 +58,15 @@ class Reading:
 
 
 class PrefixReader:
-    """A model that remembers in a tree what it has read."""
+    """A model that remembers in a tree what it has read.
+
+    Args:
+        model: What reads.
+        tree: What remembers; may be shared.
+        tenant: See ``root_key``.
+        reserve_bytes: Memory that is left free.
+        blend_share: Of the tokens that ``begin`` takes from elsewhere, computed anew; 0 takes none.
+    """
 
     def __init__(
         self,
@@ -61,9 +75,15 @@ class PrefixReader:
         *,
         tenant: str = "",
         reserve_bytes: int = RESERVE_BYTES,
+        blend_share: float = 0.0,
     ) -> None:
         self.model = model
         self.tree = tree
+        self._blender: Blender | None = None
+        if blend_share:
+            from readahead.lm.blend import Blender
+
+            self._blender = Blender(model, tree, share=blend_share)
         self._tenant = tenant
         self._reserve_bytes = reserve_bytes
 
@@ -110,6 +130,37 @@ class PrefixReader:
                 span.attributes["is_exact"] = False
         trace.count("reused_tokens", cache.length)
         return Reading(cache, token_ids[: cache.length], num_reused_tokens=cache.length)
+
+    def begin(
+        self,
+        parts: Sequence[Part],
+        on: Reading | None = None,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> Reading:
+        """Return what an answer begins on: ``open``, or if so set and cheaper, all of ``parts``.
+
+        The latter is *approximate*; see ``Blender``.
+
+        Args:
+            parts: The beginning of a prompt, up to a part of its question.
+            on: See ``open``.
+            cancelled: True ends the blending, and what is known remains.
+            trace: See ``open``; gets a ``blend`` span, too, which says what was done, or why not.
+        """
+        trace = trace or Trace("begin")
+        reading = self.open(parts, on, trace=trace)
+        if self._blender is not None:
+            plan = self._blender.extend(
+                parts, reading.cache, self._root(), cancelled=cancelled, trace=trace
+            )
+            if plan is not None:
+                trace.count("reused_tokens", plan.num_kept)
+                reading.token_ids = plan.token_ids
+                reading.num_reused_tokens += plan.num_kept
+                reading.num_computed_tokens = plan.num_computed
+        return reading
 
     def read(
         self,
@@ -170,6 +221,8 @@ class PrefixReader:
             Why not all was kept; "" if it was.
         """
         cache = reading.cache
+        if cache.is_blended:
+            return "it holds what was computed behind other tokens"
         if cache.refusal:
             return cache.refusal
         held = first_tokens(parts, cache.length)
