@@ -12,7 +12,16 @@ from typing import Annotated
 import typer
 
 from readahead import __version__
-from readahead.cli import chat, documents, evaluations, health, models, questions, traces
+from readahead.cli import (
+    chat,
+    documents,
+    evaluations,
+    health,
+    models,
+    questions,
+    traces,
+    verify,
+)
 from readahead.cli.options import Kb
 from readahead.cli.output import note, say, say_json
 from readahead.errors import InputError, ReadaheadError
@@ -57,6 +66,7 @@ for command in (
     questions.ask,
     chat.chat,
     traces.trace,
+    verify.verify,
     health.doctor,
 ):
     app.command()(command)
