@@ -80,6 +80,12 @@ class CacheConfig(_Section):
         "same", description="of prefixes not used lately; anything but same is approximate"
     )
     spill_bytes: int = Field(0, ge=0, description="disk space for prefixes that lose their memory")
+    reuse: Literal["exact", "blend"] = Field(
+        "exact", description="blend takes passages from behind other tokens, and is approximate"
+    )
+    blend_share: float = Field(
+        0.2, ge=0.05, le=1, description="of the tokens that blend takes, read again"
+    )
 
 
 class PrefetchConfig(_Section):
