@@ -91,8 +91,9 @@ class Engine:
     @cached_property
     def reader(self) -> PrefixReader:
         """Return what reads prompts and remembers them; all sessions share it."""
-        target = self.target
-        return PrefixReader(target, PrefixTree.open(self.config.cache, target.device))
+        target, config = self.target, self.config.cache
+        share = config.blend_share if config.reuse == "blend" else 0.0
+        return PrefixReader(target, PrefixTree.open(config, target.device), blend_share=share)
 
     @cached_property
     def max_prompt_tokens(self) -> int:

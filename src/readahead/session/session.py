@@ -34,6 +34,10 @@ from readahead.speculation.retrieval.suggest import asking, is_supported, read_q
 from readahead.trace import Trace
 
 METHOD = "prefetch"
+BLENDED = (
+    "The passages were read approximately, as cache.reuse is blend: "
+    "the answer may differ from that of a full reading."
+)
 NUM_TOKENS_EACH = 24  # of a suggestion
 
 
@@ -41,7 +45,7 @@ class Session:
     """A conversation over the documents of an engine.
 
     *Exact* in float32: each answer is, token for token, that of a cold run over the same prompt;
-    ``turns`` tells which that was.
+    ``turns`` tells which that was. With ``cache.reuse`` blend it may not be, and a note says so.
 
     Args:
         engine: Brings the knowledge base and the target; sessions of one engine share what was
@@ -193,7 +197,7 @@ class Session:
             engine.config,
             similarity=engine.knowledge.similarity,
             method=METHOD,
-            notes=(*notes, *fitting_notes(start.prompt)),
+            notes=(*notes, *fitting_notes(start.prompt), *_reading_notes(start.reading)),
             asked_s=asked_s,
         )
         if not passages:
@@ -297,3 +301,7 @@ class Session:
             "num_useful_tokens": start.num_useful_tokens,
             "num_answer_tokens_ahead": start.num_pieces_ahead,
         }
+
+
+def _reading_notes(reading: Reading) -> tuple[str, ...]:
+    return (BLENDED,) if reading.cache.is_blended else ()

@@ -2,7 +2,8 @@
 
 Guess: the passages that the part typed so far retrieves. Check: retrieve again with the finished
 question. Roll-back: crop the cache to what the right prompt shares with what was read. *Exact* in
-float32: the answer is that of a cold run over the same passages in the same order.
+float32: the answer is that of a cold run over the same passages in the same order, unless the
+reader was told to blend.
 """
 
 from __future__ import annotations
@@ -328,7 +329,8 @@ class Prefetcher:
             return self._taken(ahead, found, cancelled)
         prompt = self._prompt(question, found, request)
         unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
-        reading = self._reader.open(unread, self._on(found.context), trace=trace)
+        on = self._on(found.context)
+        reading = self._reader.begin(unread, on, cancelled=cancelled, trace=trace)
         pieces = self._answer(prompt, request.params, reading, cancelled, trace)
         num_ready = reading.num_reused_tokens
         return Start(prompt, found, pieces, reading, num_ready, *self._use_of(prompt))
