@@ -25,11 +25,12 @@ from readahead.lm.kv import KVCache, KVSegment
 from readahead.lm.model import TransformersModel
 from readahead.lm.patch import AttentionPaid, PatchCache
 from readahead.lm.prefixtree import PrefixTree, root_key
-from readahead.lm.prompt import Part, joined
+from readahead.lm.prompt import Part, build_prompt, joined
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.rope import inverse_frequencies, rotated
 from readahead.lm.sample import SamplingParams
 from readahead.trace import Trace
+from readahead.types import Passage
 from tests.conftest import make_llama, make_tokenizer
 
 MODEL = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
@@ -334,6 +335,25 @@ def test_what_the_tree_holds_stays_as_it_was() -> None:
     assert gap(reader.open(before).cache, cold(before)) < 1e-4
 
 
+@pytest.mark.parametrize("where", ["forward", "_placed", "_read"])
+def test_memory_that_runs_out_leaves_the_exact_prefix(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    reader = reader_after("cb", "ba", share=0.5)
+    assert reader.begin(shown("a", "b")).cache.is_blended
+    owner = MODEL.backend if where == "forward" else Blender
+    monkeypatch.setattr(owner, where, exhausted)
+    trace = Trace("test")
+    reading = reader.begin(shown("a", "b", "c"), trace=trace)
+    assert reading.is_exact
+    assert reading.cache.length == reading.num_reused_tokens
+    assert blend_span(trace)["reason"] == "memory ran out"
+
+
+def exhausted(*args: object, **kwargs: object) -> None:
+    torch.empty(2**60, dtype=torch.uint8)
+
+
 @pytest.mark.parametrize("num_steps", range(4))
 def test_cancelled_it_leaves_the_exact_prefix(num_steps: int) -> None:
     reader = reader_after("cb", "ba", share=0.5)
@@ -345,20 +365,6 @@ def test_cancelled_it_leaves_the_exact_prefix(num_steps: int) -> None:
     assert reading.cache.length == reader.num_known(parts)
     assert "cancelled" in str(blend_span(trace)["reason"])
     assert not reading.cache.is_blended
-
-
-def test_memory_that_runs_out_leaves_the_exact_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = reader_after("cb", "ba", share=0.5)
-
-    def exhausted(*args: object, **kwargs: object) -> None:
-        torch.empty(2**60, dtype=torch.uint8)
-
-    assert reader.begin(shown("a", "b")).cache.is_blended
-    monkeypatch.setattr(MODEL.backend, "forward", exhausted)
-    trace = Trace("test")
-    reading = reader.begin(shown("a", "b", "c"), trace=trace)
-    assert reading.is_exact
-    assert "out of memory" in str(blend_span(trace)["reason"])
 
 
 SMALL: dict[str, Any] = dict(
@@ -376,7 +382,7 @@ def test_models_that_cannot_be_blended_are_read_exactly() -> None:
     sliding = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=512))
     eager = make_llama()
     eager.set_attn_implementation("eager")
-    reasons = ("no rotary positions", "do not hold every position", "not torch's")
+    reasons = ("no rotary positions", "hold every position", "not torch's")
     for backend, reason in zip((gpt2, sliding, eager), reasons, strict=True):
         model = TransformersModel(backend, make_tokenizer())
         reader = reader_after("ba", model=model, share=0.2)
@@ -393,3 +399,33 @@ def test_the_packed_prefix_of_a_tree_may_be_moved() -> None:
     assert reader.tree.steps["packed"]
     reading = reader.begin(shown("a", "b"))
     assert reading.cache.is_blended
+
+
+def test_a_prompt_of_which_nothing_is_known_exactly() -> None:
+    reader = reader_after("ba")
+    parts = shown("a", "b")[1:]  # no system part
+    plan, cache = blended(reader, parts, 1.0)
+    assert plan.num_known == 0
+    assert gap(cache, cold(parts)) < 1e-4
+    assert not cache.is_exact
+    MODEL.forward(torch.tensor([list(b"more")]), cache)
+    assert cache.length == len(joined(parts)) + 4
+
+
+@pytest.mark.real
+def test_the_real_model_reads_the_same_where_all_is_computed_anew(
+    smollm: TransformersModel,
+) -> None:
+    passages = [Passage(f"d{n}", TEXTS[x] * 3, 0, 1, id=x) for n, x in enumerate("abc")]
+
+    def parts(order: str) -> list[Part]:
+        listed = [passages["abc".index(x)] for x in order]
+        return list(build_prompt(smollm.tokenizer, "Why?", listed, max_tokens=4096).parts)
+
+    reader = PrefixReader(smollm, PrefixTree(10**9))
+    reader.read(parts("cba")[:-2])
+    plan, cache = blended(reader, parts("abc"), 1.0)
+    assert len(plan.moves) == 3
+    assert gap(cache, cold(parts("abc"), smollm)) < 1e-3
+    _, naive = blended(reader, parts("abc"), 0.0)
+    assert gap(naive, cold(parts("abc"), smollm)) > 0.1

@@ -21,6 +21,7 @@ from readahead.errors import BackendError
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.blendplan import Plan, plan_blend
 from readahead.lm.kv import KVCache, KVSegment
+from readahead.lm.memory import is_out_of_memory
 from readahead.lm.model import TransformersModel
 from readahead.lm.patch import AttentionPaid, PatchCache, patch_refusal
 from readahead.lm.prefixtree import Copies, PrefixTree
@@ -85,8 +86,10 @@ class Blender:
                     return None
                 try:
                     is_done = self.carry_out(plan, copies, cache, cancelled=cancelled, trace=trace)
-                except BackendError as error:
-                    span.attributes["reason"] = error.message
+                except (BackendError, RuntimeError, MemoryError) as error:
+                    if not isinstance(error, BackendError) and not is_out_of_memory(error):
+                        raise
+                    span.attributes["reason"] = "memory ran out"
                     return None
             if not is_done:
                 span.attributes["reason"] = "cancelled, or lost on disk"
@@ -120,8 +123,7 @@ class Blender:
             if not self._read(plan, patch, _rows(plan, chosen), cancelled):
                 return False
         trace.count("computed_tokens", plan.num_computed)
-        cache.extend([patch.tail(plan.num_known)])
-        cache.is_blended = True
+        cache.replace(patch.whole(), plan.num_known)
         return True
 
     def _placed(

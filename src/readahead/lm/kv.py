@@ -194,6 +194,23 @@ class KVCache:
             self.backend.update(keys, values, index)
         self._check_segments()  # they may have filled a window
 
+    def replace(self, segment: KVSegment, num_exact: int) -> None:
+        """Hold ``segment``, which was blended, in place of everything; copies nothing.
+
+        Args:
+            segment: All positions from the first on; its memory is taken over.
+            num_exact: How many of its first positions are those held now.
+        """
+        self._check_segments()
+        layers: Any = self.backend.layers
+        for layer, keys, values in zip(layers, segment.keys, segment.values, strict=True):
+            if not layer.is_initialized:
+                layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = keys, values
+        if self._num_exact is None:
+            self._num_exact = num_exact
+        self.is_blended = True
+
     def _check_segments(self) -> None:
         if reason := self.refusal:
             raise BackendError(

@@ -53,13 +53,10 @@ class PatchCache(KVCache):
         for layer in self._layers:
             layer.rows = rows
 
-    def tail(self, start: int) -> KVSegment:
-        """Return what is held from ``start`` on; shares the memory."""
-        return KVSegment(
-            tuple(layer.keys[..., start:, :] for layer in self._layers),
-            tuple(layer.values[..., start:, :] for layer in self._layers),
-            is_exact=False,
-        )
+    def whole(self) -> KVSegment:
+        """Return all that is held; shares the memory."""
+        keys = tuple(layer.keys for layer in self._layers)
+        return KVSegment(keys, tuple(layer.values for layer in self._layers), is_exact=False)
 
     def mask(self, num_new: int, device: torch.device) -> Tensor:
         """Return which positions each of ``rows`` attends to, (1, 1, T, length)."""
@@ -117,8 +114,8 @@ def patch_refusal(model: TransformersModel) -> str:
     if model.backend.config._attn_implementation != "sdpa":
         return "its attention is not torch's"
     kinds = {type(layer).__name__ for layer in model.new_cache().backend.layers}
-    if others := kinds - {"DynamicLayer"}:
-        return f"it has layers that do not hold every position ({', '.join(sorted(others))})"
+    if kinds != {"DynamicLayer"}:
+        return f"not all of its layers hold every position ({', '.join(sorted(kinds))})"
     return ""
 
 
