@@ -328,6 +328,14 @@ def test_cropped_to_what_is_exact_a_cache_is_exact_again() -> None:
     assert gap(reading.cache, cold([SYSTEM])) < 1e-4
 
 
+def test_what_is_moved_counts_as_used() -> None:
+    reader = reader_after("ba", share=0.2)
+    with reader.tree.find({"a", "b"}, ROOT) as copies:
+        before = [node.num_uses for _, node in copies.places]
+        reader.begin(shown("a", "b"))
+        assert [node.num_uses for _, node in copies.places] > before
+
+
 def test_what_the_tree_holds_stays_as_it_was() -> None:
     reader = reader_after("ba", share=0.2)
     before = shown("b", "a")[:-1]
@@ -416,7 +424,7 @@ def test_a_prompt_of_which_nothing_is_known_exactly() -> None:
 def test_the_real_model_reads_the_same_where_all_is_computed_anew(
     smollm: TransformersModel,
 ) -> None:
-    passages = [Passage(f"d{n}", TEXTS[x] * 3, 0, 1, id=x) for n, x in enumerate("abc")]
+    passages = [Passage(f"d{n}", TEXTS[x], 0, 1, id=x) for n, x in enumerate("abc")]
 
     def parts(order: str) -> list[Part]:
         listed = [passages["abc".index(x)] for x in order]

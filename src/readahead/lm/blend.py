@@ -74,33 +74,44 @@ class Blender:
             What was done; None if nothing was.
         """
         trace = trace or Trace("blend")
-        with trace.span("blend", approximate=False) as span:
-            if reason := self.refusal or cache.refusal:
-                span.attributes["reason"] = reason
-                return None
-            labels = {part.label for part in parts} - {""}
-            with self._tree.find(labels, root) as copies:
-                plan = plan_blend(parts, cache.length, copies, self.share)
-                if plan.num_computed >= len(plan.token_ids) - plan.num_known:
-                    span.attributes["reason"] = "it saves nothing"
-                    return None
-                try:
-                    is_done = self.carry_out(plan, copies, cache, cancelled=cancelled, trace=trace)
-                except (BackendError, RuntimeError, MemoryError) as error:
-                    if not isinstance(error, BackendError) and not is_out_of_memory(error):
-                        raise
-                    span.attributes["reason"] = "memory ran out"
-                    return None
-            if not is_done:
-                span.attributes["reason"] = "cancelled, or lost on disk"
+        labels = {part.label for part in parts} - {""}
+        with (
+            trace.span("blend", approximate=False) as span,
+            self._tree.find(labels, root) as copies,
+        ):
+            try:
+                done = self._tried(parts, copies, cache, cancelled, trace)
+            except (BackendError, RuntimeError, MemoryError) as error:
+                if not isinstance(error, BackendError) and not is_out_of_memory(error):
+                    raise
+                done = "memory ran out"
+            if isinstance(done, str):
+                span.attributes["reason"] = done
                 return None
             span.attributes |= {
                 "approximate": True,
                 "share": self.share,
-                "num_moved_tokens": len(plan.moved),
-                "num_chosen_tokens": plan.num_chosen,
+                "num_moved_tokens": len(done.moved),
+                "num_chosen_tokens": done.num_chosen,
             }
-        return plan
+        return done
+
+    def _tried(
+        self,
+        parts: Sequence[Part],
+        copies: Copies,
+        cache: Cache,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> Plan | str:
+        """Return what was done, or why nothing was."""
+        if reason := self.refusal or cache.refusal:
+            return reason
+        plan = plan_blend(parts, cache.length, copies, self.share)
+        if plan.num_computed >= len(plan.token_ids) - plan.num_known:
+            return "it saves nothing"
+        is_done = self.carry_out(plan, copies, cache, cancelled=cancelled, trace=trace)
+        return plan if is_done else "cancelled, or lost on disk"
 
     def carry_out(
         self,

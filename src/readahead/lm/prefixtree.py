@@ -109,6 +109,12 @@ class Copies(Pinned):
         super().__init__(tree, [node for _, node in places])
         self.places = tuple(places)
 
+    def segment(self, node: Node) -> Segment | None:
+        """Return the keys and values of one of the nodes, and note that it was of use."""
+        with self._tree._lock:
+            self._tree._budget.use(node)
+        return super().segment(node)
+
 
 class PrefixTree:
     """Segments of several models and tenants under one budget; may be used from several threads.
