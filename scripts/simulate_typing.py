@@ -1,35 +1,43 @@
 """Simulate what reading ahead saves and wastes while questions are typed; runs no model.
 
-From a recording of ``fit_gate.py`` and the probabilities that its gate gives, each question from
-the folds it was not fitted on. At each complete word the three best passages are retrieved. If the
-gate passes, those of them that were read already stay, from the front, and the missing ones are
-read behind them, in steps; a new retrieval ends the work at a step's end. At Enter the question is
-retrieved for, the longest usable beginning of what was read is kept, and the rest is read.
+From a recording of ``fit_gate.py``, the probabilities of models that were fitted on other folds,
+and the plans and orders of ``readahead`` itself. Keys are struck as ``readahead.evaluation`` types.
+At each complete word there is a retrieval, and what is planned is read in steps, until the text
+changes. All that was read stays in the prefix tree. At Enter the question is retrieved for, and
+what is missing is read. Words that settle before they are whole were not recorded, and are left
+out.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from fit_gate import examples, out_of_fold
+from fit_staying import K, examples
 from readahead.config import PrefetchConfig
+from readahead.evaluation.typing import PAUSE_S, WORDS_PER_S, strokes
 from readahead.lm.weights import resolve
+from readahead.session.worker import Typed as Line
+from readahead.session.worker import settles_after_s
+from readahead.speculation.retrieval.order import order_passages
+from readahead.speculation.retrieval.plan import plan_passages
+from readahead.speculation.retrieval.typed import complete_part, looks_finished
+from readahead.types import Hit, Passage
 from report import finish, options
-from typing_runs import Recording, load
+from typing_fit import out_of_fold
+from typing_runs import Recording, Step, load
 
-K = 3
-PAUSE_S = 0.35
 MAX_WASTED = 0.7
-GRID = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+THRESHOLDS = (0.15, 0.18, 0.2, 0.22, 0.25, 0.3)
+HORIZONS = (150, 300, 600)
+SPEEDS = (200.0, 550.0, 2000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +45,42 @@ class Scheme:
     """How a question is typed and read ahead.
 
     Attributes:
-        threshold: The gate's probability from which the first passage is read.
-        threshold_more: From which the others are.
         pause_s: Between the last stroke and Enter.
+        question_tokens: Of the prompt behind the passages; they are read after Enter.
     """
 
-    threshold: float
-    threshold_more: float
-    policy: str = "same-set"
+    config: PrefetchConfig = PrefetchConfig()
     pause_s: float = 0.0
-    rest_s: float = 0.3
-    relaxed_k: int = 6
-    words_per_s: float = 3.0
+    words_per_s: float = WORDS_PER_S
     prefill_per_s: float = 550.0
     retrieval_s: float = 0.02
-    step_tokens: int = 64
     question_tokens: int = 20
-
-    def allowed(self, ranking: Sequence[str]) -> Sequence[str]:
-        """Return the passages that may be shown for a ranking."""
-        return ranking[: self.relaxed_k if self.policy == "relaxed" else K]
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A question: the ranking after each word, the last being final, and the gate's answers."""
+    """A question: what is found after each word, and how likely its passages are to be shown.
 
-    rankings: Sequence[Sequence[str]]
-    probabilities: Sequence[float]
+    Attributes:
+        stays: Of each step; empty where nothing is retrieved.
+    """
+
+    steps: Sequence[Step]
+    stays: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The text has changed.
+
+    Attributes:
+        num_words: How many are complete.
+        is_settled: Whether no key has moved for long enough.
+    """
+
+    at_s: float
+    num_words: int
+    is_settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,96 +94,112 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Reader:
-    """What has been read, in order, and when it will be free again."""
+    """What has been read: of each order of passages, how many tokens of its last one."""
 
     scheme: Scheme
     lengths: Mapping[str, int]
-    clock: float = 0.0
+    clock_s: float = 0.0
     num_read: int = 0
-    path: list[tuple[str, int]] = field(default_factory=list)  # passage, tokens read of it
+    read: dict[tuple[str, ...], int] = field(default_factory=dict)
 
-    def read(self, plan: Sequence[str], until: float) -> None:
-        """Read the passages of ``plan``, dropping what stands in their way, until it is time."""
-        for place, passage in enumerate(plan):
-            if place < len(self.path) and self.path[place][0] != passage:
-                del self.path[place:]
-            while self.clock < until:
-                have = self.path[place][1] if place < len(self.path) else 0
-                step = min(self.scheme.step_tokens, self.lengths[passage] - have)
-                if not step:
-                    break
-                self.path[place:] = [(passage, have + step)]
+    def known(self, passages: Sequence[Passage]) -> tuple[int, int]:
+        """Return how many tokens of an order were read, and how many it has."""
+        num_known, is_known = 0, True
+        for order in _beginnings(passages):
+            have = self.read.get(order, 0) if is_known else 0
+            num_known += have
+            is_known = have == self.lengths[order[-1]]
+        return num_known, sum(self.lengths[passage.id] for passage in passages)
+
+    def go_on(self, passages: Sequence[Passage], until_s: float) -> None:
+        """Read passages, until it is time."""
+        for order in _beginnings(passages):
+            missing = self.lengths[order[-1]] - self.read.get(order, 0)
+            while missing and self.clock_s < until_s:
+                step = min(self.scheme.config.step_tokens, missing)
+                missing -= step
                 self.num_read += step
-                self.clock += step / self.scheme.prefill_per_s
-            else:
+                self.clock_s += step / self.scheme.prefill_per_s
+            self.read[order] = self.lengths[order[-1]] - missing
+            if missing:
                 return
 
-    def arrange(self, ranking: Sequence[str], num: int) -> list[str]:
-        """Return the passages to read, at least ``num``: first those read that may stay."""
-        if self.scheme.policy == "exact-order":
-            return list(ranking[:num])
-        allowed = self.scheme.allowed(ranking)
-        kept = [passage for passage, _ in takewhile(lambda read: read[0] in allowed, self.path)]
-        new = [passage for passage in ranking[:K] if passage not in kept]
-        return [*kept, *new][: max(num, len(kept))][:K]
 
-    def kept(self, ranking: Sequence[str]) -> list[tuple[str, int]]:
-        """Return the beginning of what was read that the final ranking lets stand."""
-        if self.scheme.policy == "exact-order":
-            pairs = zip(self.path, ranking[:K], strict=False)
-            return [read for read, _ in takewhile(lambda pair: pair[0][0] == pair[1], pairs)]
-        allowed = self.scheme.allowed(ranking)
-        return list(takewhile(lambda read: read[0] in allowed, self.path))[:K]
+def _beginnings(passages: Sequence[Passage]) -> Iterator[tuple[str, ...]]:
+    ids = tuple(passage.id for passage in passages)
+    return (ids[:end] for end in range(1, len(ids) + 1))
+
+
+def moments(question: str, scheme: Scheme) -> tuple[list[Moment], float]:
+    """Return when there is something new to guess with, and when the last key is struck."""
+    config = scheme.config
+    struck = list(strokes(question, scheme.words_per_s))
+    last_s = struck[-1][0]
+    found = [Moment(0.0, 0)]
+    for (at_s, text), (next_s, _) in pairwise([*struck, (last_s + scheme.pause_s, "")]):
+        due_s = max(at_s + config.debounce_s, struck[0][0] + config.min_typing_s)
+        num_words = len(complete_part(text).split())
+        if num_words > found[-1].num_words and due_s < next_s:
+            found.append(Moment(due_s, num_words))
+        settled_s = at_s + settles_after_s(Line(text, struck[0][0], at_s), config)
+        if text == question and settled_s <= next_s:
+            found.append(Moment(max(due_s, settled_s), len(text.split()), True))
+    return found[1:], last_s
 
 
 def simulate(typed: Typed, lengths: Mapping[str, int], scheme: Scheme) -> Outcome:
     """Return what reading ahead does to one question."""
     reader = _Reader(scheme, lengths)
-    last = len(typed.rankings) / scheme.words_per_s
-    rested = scheme.pause_s >= scheme.rest_s
-    # The last word is complete only when Enter or a rest follows it.
-    ends = last + (scheme.rest_s if rested else scheme.pause_s)
-    for number, ranking in enumerate(typed.rankings[:-1], start=1):
-        probability = typed.probabilities[number - 1]
-        if math.isnan(probability):
+    changes, last_s = moments(typed.steps[-1].text, scheme)
+    enter_s = last_s + scheme.pause_s
+    is_found = False
+    for now, then in pairwise([*changes, Moment(enter_s, 0)]):
+        step, stays = typed.steps[now.num_words - 1], typed.stays[now.num_words - 1]
+        if not stays:
             continue
-        reader.clock = max(reader.clock, number / scheme.words_per_s) + scheme.retrieval_s
-        until = ends if number + 1 == len(typed.rankings) else (number + 1) / scheme.words_per_s
-        if probability >= scheme.threshold:
-            num = K if probability >= scheme.threshold_more else 1
-            reader.read(reader.arrange(ranking, num), until)
-    reader.clock = max(reader.clock, ends) + scheme.retrieval_s
-    return _outcome(reader, typed.rankings[-1], last + scheme.pause_s)
+        reader.clock_s = max(reader.clock_s, now.at_s) + scheme.retrieval_s
+        is_found = now.num_words == len(typed.steps)
+        if now.is_settled and looks_finished(step.text):
+            planned = order_passages(step.hits, K, scheme.config, reader.known)
+        else:
+            planned = plan_passages(step.hits, stays, K, scheme.config, reader.known)
+        reader.go_on(planned, then.at_s)
+    if not is_found:
+        reader.clock_s = max(reader.clock_s, enter_s) + scheme.retrieval_s
+    rests_s = last_s + scheme.config.rest_s
+    if is_found and rests_s <= enter_s and looks_finished(typed.steps[-1].text):
+        start_s = max(reader.clock_s, rests_s)  # the question is read, too, without waiting
+    else:
+        start_s = max(reader.clock_s, enter_s)
+    return _outcome(reader, typed.steps[-1].hits, start_s, enter_s)
 
 
-def _outcome(reader: _Reader, final: Sequence[str], enter: float) -> Outcome:
-    """Read what is missing for the final ranking, and compare with reading all after Enter."""
-    scheme, lengths = reader.scheme, reader.lengths
-    kept = reader.kept(final)
-    shown = [passage for passage, _ in kept]
-    shown += [passage for passage in final[:K] if passage not in shown][: K - len(shown)]
-    num_kept = sum(tokens for _, tokens in kept)
-    missing = sum(lengths[passage] for passage in shown) + scheme.question_tokens - num_kept
-    plain = sum(lengths[passage] for passage in final[:K]) + scheme.question_tokens
-    ready = reader.clock + missing / scheme.prefill_per_s
+def _outcome(reader: _Reader, final: Sequence[Hit], start_s: float, enter_s: float) -> Outcome:
+    """Read what is missing of the final prompt, and compare with reading all after Enter."""
+    scheme = reader.scheme
+    shown = order_passages(final, K, scheme.config, reader.known)
+    num_kept, num_tokens = reader.known(shown)
+    missing = num_tokens + scheme.question_tokens - num_kept
+    best = sum(reader.lengths[hit.passage.id] for hit in final[:K])
+    plain = best + scheme.question_tokens
+    ready_s = max(enter_s, start_s + missing / scheme.prefill_per_s)
+    plain_s = scheme.retrieval_s + plain / scheme.prefill_per_s
     return Outcome(
-        ttft_ratio=max(0.0, ready - enter) / (scheme.retrieval_s + plain / scheme.prefill_per_s),
+        ttft_ratio=(ready_s - enter_s) / plain_s,
         wasted=(reader.num_read - num_kept) / plain,
         reused=num_kept / plain,
     )
 
 
 def typed_questions(recording: Recording) -> list[Typed]:
-    """Return the questions with the probabilities of gates that were fitted on others."""
-    data = examples(recording)
-    probabilities = np.where(data.waits, np.nan, out_of_fold(data))
-    return [
-        Typed(
-            [[hit.passage.id for hit in step.hits] for step in steps],
-            probabilities[data.questions == number].tolist(),
-        )
-        for number, steps in enumerate(recording.questions)
-    ]
+    """Return the questions with the probabilities of models that were fitted on others."""
+    judged = examples(recording)
+    probabilities = out_of_fold(judged.data, judged.is_typed)
+    stays: list[list[list[float]]] = [[[] for _ in steps] for steps in recording.questions]
+    rows = zip(judged.data.questions, judged.steps, probabilities.tolist(), strict=True)
+    for number, step, probability in rows:
+        stays[number][step].append(probability)
+    return [Typed(*pair) for pair in zip(recording.questions, stays, strict=True)]
 
 
 def passage_lengths(recording: Recording, name: str) -> dict[str, int]:
@@ -207,21 +239,32 @@ def show(name: str, values: Mapping[str, float]) -> None:
 
 
 def search(questions: Sequence[Typed], lengths: Mapping[str, int], scheme: Scheme) -> None:
-    """Print what each pair of thresholds does, then the best of those that waste little enough."""
+    """Print what each threshold and horizon does, then the best that waste little enough."""
     found: list[tuple[float, str]] = []
-    for first in GRID:
-        for more in (value for value in GRID if value >= first):
-            tried = replace(scheme, threshold=first, threshold_more=more)
-            values = summary(questions, lengths, tried)
-            show(f"{first:.2f}, {more:.2f}", values)
+    for threshold in THRESHOLDS:
+        for horizon in HORIZONS:
+            tried = with_config(scheme, threshold=threshold, horizon_tokens=horizon)
+            plain = summary(questions, lengths, tried)
             paused = summary(questions, lengths, replace(tried, pause_s=PAUSE_S))
-            wasted = max(values["wasted"], paused["wasted"])
-            if wasted <= MAX_WASTED:
-                ratio, label = values["ttft_ratio_mean"], "two" if more > first else "one"
-                line = f"TTFT {ratio:.3f}, at most {wasted:.3f} wasted"
-                found.append((ratio, f"{label}: {first:.2f}, {more:.2f}: {line}"))
-    for label in ("one", "two"):
-        print(f"best within {MAX_WASTED} of {min(f for f in found if f[1].startswith(label))[1]}")
+            label = f"{threshold:.2f}, {horizon}"
+            show(label, plain)
+            show(f"{label}, pause {PAUSE_S} s", paused)
+            if max(plain["wasted"], paused["wasted"]) <= MAX_WASTED:
+                found.append((plain["ttft_ratio_mean"] + paused["ttft_ratio_mean"], label))
+    print(f"best within {MAX_WASTED} wasted: {min(found)[1] if found else 'none'}")
+
+
+def with_config(scheme: Scheme, **changes: object) -> Scheme:
+    """Return the scheme with other settings."""
+    return replace(scheme, config=scheme.config.model_copy(update=changes))
+
+
+def schemes() -> Iterator[tuple[str, Scheme]]:
+    """Yield what is compared: policies at one speed, then speeds under one policy."""
+    for policy in ("same-set", "exact-order", "relaxed"):
+        yield policy, with_config(Scheme(), policy=policy)
+    for speed in SPEEDS:
+        yield f"same-set_{speed:g}", Scheme(prefill_per_s=speed)
 
 
 def main() -> None:
@@ -229,29 +272,25 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--recording", type=Path, required=True, help="of fit_gate.py")
     parser.add_argument("--tokenizer", default="smollm2-135m", help="whose tokens are counted")
-    parser.add_argument("--prefill-per-s", type=float, default=550.0, help="tokens")
     parser.add_argument("--grid", action="store_true", help="search the thresholds first")
     given = parser.parse_args()
     recording = load(given.recording)
     questions, lengths = typed_questions(recording), passage_lengths(recording, given.tokenizer)
-    config = PrefetchConfig()
-    scheme = Scheme(config.threshold, config.threshold_more, prefill_per_s=given.prefill_per_s)
-    print(f"{'threshold, for more':40}{'mean':>9}{'p50':>9}{'p95':>9}{'wasted':>9}{'reused':>9}")
+    print(f"{'threshold, horizon':40}{'mean':>9}{'p50':>9}{'p95':>9}{'wasted':>9}{'reused':>9}")
     if given.grid:
-        search(questions, lengths, scheme)
+        search(questions, lengths, Scheme())
     metrics: dict[str, float] = {}
-    for policy in ("same-set", "exact-order", "relaxed"):
-        for pause_s in (0.0, PAUSE_S):
-            tried = replace(scheme, policy=policy, pause_s=pause_s)
-            found = summary(questions, lengths, tried)
-            show(f"{policy}, pause {pause_s} s", found)
-            label = policy + ("_pause" if pause_s else "")
-            metrics |= {f"{name}.{label}": value for name, value in found.items()}
+    for name, scheme in schemes():
+        for suffix, pause_s in (("", 0.0), ("_pause", PAUSE_S)):
+            found = summary(questions, lengths, replace(scheme, pause_s=pause_s))
+            show(f"{name}, pause {pause_s} s", found)
+            metrics |= {f"{metric}.{name}{suffix}": value for metric, value in found.items()}
+    config = PrefetchConfig()
     finish(
         "typing",
-        metrics | {"threshold": config.threshold, "threshold_more": config.threshold_more},
+        metrics | {"threshold": config.threshold, "horizon_tokens": config.horizon_tokens},
         models={"tokenizer": given.tokenizer},
-        workload=f"{given.recording.name}, 3 words/s, {given.prefill_per_s:g} tokens/s, simulated",
+        workload=f"{given.recording.name}, {WORDS_PER_S:g} words/s, 550 tokens/s, simulated",
         n=len(questions),
         out=given.out,
     )

@@ -97,17 +97,25 @@ class PrefetchConfig(_Section):
         6, gt=0, description="relaxed: how far down a passage read ahead may have fallen"
     )
     threshold: float = Field(
-        0.35, ge=0, le=1, description="the probability that the best passage is final"
+        0.2, ge=0, le=1, description="the probability that passages are shown, to read them ahead"
     )
-    threshold_more: float = Field(
-        0.6, ge=0, le=1, description="the same, to read the other passages and the question, too"
+    threshold_question: float = Field(
+        0.6, ge=0, le=1, description="that the best passage is final, to read the question, too"
+    )
+    horizon_tokens: int = Field(
+        450, gt=0, description="that may be read before the text changes; longer plans count less"
     )
     num_runners_up: int = Field(
         0, ge=0, le=16, description="passages behind the first that are read in its place, too"
     )
     min_tokens: int = Field(3, ge=1, description="words typed before anything is guessed")
     min_typing_s: float = Field(0.3, ge=0, description="time since the first stroke")
-    debounce_s: float = Field(0.03, ge=0, description="time since the last stroke")
+    debounce_s: float = Field(0.01, ge=0, description="time since the last stroke")
+    settle_s: float = Field(
+        0.12,
+        ge=0,
+        description="of no stroke, after which the last word is whole; more if typing is slow",
+    )
     rest_s: float = Field(
         0.3, ge=0, description="of no stroke, after which a finished question is read whole"
     )

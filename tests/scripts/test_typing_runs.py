@@ -6,20 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fit_gate import Examples, evaluate, examples, fit, folds, out_of_fold
-from readahead.config import Config
+import fit_staying
+from fit_gate import examples
+from readahead.config import Config, PrefetchConfig
 from readahead.knowledge import KnowledgeBase
 from readahead.retrieval.store import Store
-from simulate_typing import Scheme, Typed, simulate, summary, typed_questions
+from readahead.types import Hit, Passage
+from simulate_typing import Scheme, Typed, moments, simulate, summary, typed_questions, with_config
 from tests.retrieval.support import HashingEmbedder, add_texts
-from typing_runs import Recording, load, type_all
+from typing_fit import Examples, evaluate, fit, folds, out_of_fold
+from typing_runs import Recording, Step, load, type_all
 
 THINGS = "comet crater dome eclipse galaxy lens meteor mirror nebula planet quasar sun".split()
 PLACES = "attic barn cellar".split()
-NEVER, ALWAYS = 2.0, 0.0
 LENGTHS = dict.fromkeys("abcdefgh", 128)
 
 
@@ -79,56 +81,107 @@ def test_the_gate_learns_that_the_place_must_be_named(data: Examples) -> None:
 
 def test_the_questions_can_be_simulated(recording: Recording) -> None:
     lengths = {hit.passage.id: 64 for steps in recording.questions for s in steps for hit in s.hits}
-    ahead = summary(typed_questions(recording), lengths, Scheme(0.5, 0.5))
+    ahead = summary(typed_questions(recording), lengths, Scheme())
     assert ahead["ttft_ratio_mean"] < 1 and ahead["reused"] > 0
 
 
-def typed(*rankings: str, probability: float = 1.0) -> Typed:
-    return Typed(rankings, [probability] * (len(rankings) - 1))
+@pytest.fixture(scope="module")
+def judged(recording: Recording) -> fit_staying.Judged:
+    return fit_staying.examples(recording)
+
+
+def test_a_passage_is_positive_if_it_is_shown_in_the_end(judged: fit_staying.Judged) -> None:
+    whole = judged.data.labels[~judged.is_typed].reshape(len(THINGS), 6)
+    assert whole[:, :3].all() and not whole[:, 3:].any()
+    assert 0 < judged.data.labels[judged.is_typed].mean() < 1
+    assert not np.isnan(judged.data.features).any()
+
+
+def test_whether_a_passage_stays_can_be_told(judged: fit_staying.Judged) -> None:
+    metrics = fit_staying.report(judged)
+    assert metrics["stays_auc"] > 0.8
+    assert metrics["stays_f1"] > 2 * metrics["stays_base_rate"] / (1 + metrics["stays_base_rate"])
+
+
+NEVER = with_config(Scheme(), threshold=1.0)
+ALWAYS = with_config(Scheme(), threshold=0.0, min_typing_s=0.0, debounce_s=0.0)
+FAST = replace(ALWAYS, prefill_per_s=1e6, retrieval_s=0)
+
+
+def typed(*rankings: str, stays: float = 0.9) -> Typed:
+    """Return a question of one word for each ranking."""
+    steps = []
+    for end, ranking in enumerate(rankings, start=1):
+        hits = tuple(Hit(Passage("d", "", 0, 0, id=id), 1.0) for id in ranking)
+        steps.append(Step(" ".join(["moon"] * end), hits))
+    return Typed(steps, [[stays] * len(ranking) for ranking in rankings])
 
 
 def test_a_closed_gate_is_plain() -> None:
-    outcome = simulate(typed("abc", "abc", "abc"), LENGTHS, Scheme(NEVER, NEVER))
+    outcome = simulate(typed("abc", "abc", "abc"), LENGTHS, NEVER)
     assert outcome.ttft_ratio == pytest.approx(1.0)
     assert (outcome.wasted, outcome.reused) == (0, 0)
 
 
 def test_a_right_guess_leaves_only_the_question_to_read() -> None:
-    """At 768 tokens a second, 384 tokens need half a second; there is a second."""
-    scheme = Scheme(ALWAYS, ALWAYS, prefill_per_s=768, retrieval_s=0)
-    outcome = simulate(
-        typed("xyz", "abc", "abc", "acb", "cba"), LENGTHS | dict.fromkeys("xyz", 0), scheme
-    )
+    outcome = simulate(typed("abc", "abc", "acb", "cba"), LENGTHS, FAST)
     assert outcome.ttft_ratio == pytest.approx(20 / 404)
     assert outcome.wasted == 0
 
 
 def test_what_is_read_in_vain_is_counted() -> None:
-    scheme = Scheme(ALWAYS, ALWAYS, prefill_per_s=768, retrieval_s=0)
-    outcome = simulate(typed("def", "def", "def", "abc"), LENGTHS, scheme)
+    outcome = simulate(typed("def", "def", "def", "abc"), LENGTHS, FAST)
     assert outcome.ttft_ratio == pytest.approx(1.0)
     assert outcome.wasted == pytest.approx(384 / 404)
 
 
-def test_a_guess_that_was_wrong_makes_way() -> None:
-    scheme = Scheme(ALWAYS, ALWAYS, prefill_per_s=1e6, retrieval_s=0)
-    outcome = simulate(typed("abc", "def", "def"), LENGTHS, scheme)
+def test_a_guess_that_was_wrong_makes_way_and_is_remembered() -> None:
+    outcome = simulate(typed("abc", "def", "def"), LENGTHS, FAST)
     assert outcome.wasted == outcome.reused == pytest.approx(384 / 404)
+    back = simulate(typed("abc", "def", "abc"), LENGTHS, FAST)
+    assert back.reused == pytest.approx(384 / 404)
 
 
-def test_a_doubtful_guess_reads_the_first_passage_alone() -> None:
-    scheme = Scheme(0.5, 0.9, prefill_per_s=768, retrieval_s=0)
-    outcome = simulate(typed("abc", "abc", "abc", "abc", probability=0.7), LENGTHS, scheme)
-    assert outcome.reused == pytest.approx(128 / 404)
+def test_what_is_likely_to_be_shown_is_read() -> None:
+    question = typed("abc", "abc", "abc")
+    doubtful = replace(question, stays=[[0.9, 0.1, 0.8]] * 3)
+    outcome = simulate(doubtful, LENGTHS, with_config(FAST, threshold=0.5))
+    assert outcome.reused == pytest.approx(256 / 404)
+    assert outcome.wasted == 0
+
+
+def test_a_word_is_complete_once_a_space_is_struck_or_it_has_settled() -> None:
+    scheme = Scheme(PrefetchConfig(min_typing_s=0.1, debounce_s=0.01, settle_s=0.15, rest_s=0.3))
+    found, last_s = moments("moon tides pull", scheme)
+    assert last_s == pytest.approx(1.0)
+    assert [(moment.num_words, moment.is_settled) for moment in found] == [(1, False), (2, False)]
+    assert found[0].at_s == pytest.approx(1 / 3 + 1 / 18 + 0.01)
+    found, _ = moments("moon tides pull", replace(scheme, pause_s=0.35))
+    assert (found[-1].num_words, found[-1].is_settled) == (3, True)
+    assert found[-1].at_s == pytest.approx(1.0 + 0.15)
+
+
+def test_a_slow_typist_takes_longer_to_settle() -> None:
+    slow = Scheme(PrefetchConfig(settle_s=0.1, rest_s=0.3), words_per_s=1.5, pause_s=0.35)
+    found, last_s = moments("moons tides pulls", slow)
+    first_s = 1 / 7.5
+    assert found[-1].at_s - last_s == pytest.approx(1.5 * (last_s - first_s) / 16)
+
+
+def test_a_pause_leaves_nothing_to_wait_for() -> None:
+    question = typed("def", "def", "def", "abc")
+    paused = replace(FAST, pause_s=0.35)
+    assert simulate(question, LENGTHS, paused).ttft_ratio == 0
+    unfinished = replace(question, steps=question.steps[:3])  # too short to be a question
+    assert simulate(unfinished, LENGTHS, paused).ttft_ratio == pytest.approx(20 / 404)
 
 
 def test_the_policies_differ_in_what_they_keep() -> None:
-    scheme = Scheme(ALWAYS, ALWAYS, prefill_per_s=1e6, retrieval_s=0)
     question = typed("abc", "bacd")
     other = typed("abc", "bdcaef")
 
     def reused(policy: str) -> list[float]:
-        tried = replace(scheme, policy=policy)
+        tried = with_config(FAST, policy=policy)
         return [simulate(each, LENGTHS, tried).reused for each in (question, other)]
 
     whole, none = pytest.approx(384 / 404), 0
@@ -137,6 +190,7 @@ def test_the_policies_differ_in_what_they_keep() -> None:
     assert reused("relaxed") == [whole, whole]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.permutations("abcdefgh"), min_size=1, max_size=8),
     st.floats(0, 1),
@@ -145,10 +199,10 @@ def test_the_policies_differ_in_what_they_keep() -> None:
     st.sampled_from([50.0, 550.0, 5000.0]),
 )
 def test_no_more_is_kept_than_was_read(
-    rankings: list[list[str]], probability: float, policy: str, pause_s: float, speed: float
+    rankings: list[list[str]], stays: float, policy: str, pause_s: float, speed: float
 ) -> None:
-    scheme = Scheme(0.3, 0.6, policy, pause_s, prefill_per_s=speed)
-    question = Typed(rankings, [probability] * (len(rankings) - 1))
+    scheme = with_config(Scheme(pause_s=pause_s, prefill_per_s=speed), policy=policy)
+    question = typed(*map("".join, rankings), stays=stays)
     outcome = simulate(question, LENGTHS, scheme)
     assert 0 <= outcome.reused <= 384 / 404
     assert outcome.wasted >= 0

@@ -24,7 +24,7 @@ from tests.test_engine import QUESTION, open_engine
 
 QUICK = {
     "prefetch__threshold": 0,
-    "prefetch__threshold_more": 0,
+    "prefetch__threshold_question": 0,
     "prefetch__min_typing_s": 0,
     "prefetch__debounce_s": 0,
     "prefetch__rest_s": 0.05,

@@ -21,6 +21,7 @@ from readahead.trace import Trace
 from readahead.turns import Turns
 
 _Task = Literal["finish", "guess", "warm", "suggest"]
+STROKES_TO_SETTLE = 1.5
 _RETRY_S = 0.05  # until an answer of another session has ended
 
 
@@ -60,6 +61,15 @@ class Status:
     reason: str = ""
 
 
+def settles_after_s(typed: Typed, config: PrefetchConfig) -> float:
+    """Return after how many seconds without a stroke the last word counts as whole.
+
+    A slow typist's strokes are further apart, within a word, too.
+    """
+    stroke_s = (typed.last_s - typed.first_s) / max(1, len(typed.text) - 1)
+    return min(config.rest_s, max(config.settle_s, STROKES_TO_SETTLE * stroke_s))
+
+
 class Worker:
     """Guesses for a line that is being typed.
 
@@ -94,7 +104,7 @@ class Worker:
         self._idle = idle
         self._trace: Trace | None = None
         self._typed: Typed | None = None
-        self._done: dict[_Task, str] = {}
+        self._done: dict[_Task, tuple[str, bool]] = {}  # the text, and whether it was settled
         self._is_closed = False
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -161,21 +171,22 @@ class Worker:
         if typed is None:
             return None if "suggest" in self._done else "suggest"
         whole = typed.text.strip()
-        is_resting, part = self._part_of(typed)
-        if self._done.get("finish") == whole:
+        state = self._state_of(typed)
+        if self._done.get("finish") == (whole, True):
             return None
+        is_resting = time.monotonic() - typed.last_s >= self._config.rest_s
         if is_resting and looks_finished(whole):
             return "finish"
         if self._time_left_s(typed) > 0:
             return None
-        if self._done.get("guess") != part:
+        if self._done.get("guess") != state:
             return "guess"
-        return "warm" if is_resting and self._done.get("warm") != part else None
+        return "warm" if is_resting and self._done.get("warm") != state else None
 
-    def _part_of(self, typed: Typed) -> tuple[bool, str]:
-        """Return whether no key moves any more, and how much of the line is certain."""
-        is_resting = time.monotonic() - typed.last_s >= self._config.rest_s
-        return is_resting, typed.text.strip() if is_resting else complete_part(typed.text)
+    def _state_of(self, typed: Typed) -> tuple[str, bool]:
+        """Return how much of the line is certain, and whether its last word is, too."""
+        is_settled = time.monotonic() - typed.last_s >= settles_after_s(typed, self._config)
+        return typed.text.strip() if is_settled else complete_part(typed.text), is_settled
 
     def _time_left_s(self, typed: Typed) -> float:
         """Return how long it is too early for a guess."""
@@ -192,12 +203,14 @@ class Worker:
             return _RETRY_S
         if typed is None:
             return None
-        rests_s = typed.last_s + self._config.rest_s - time.monotonic()
-        later = [left for left in (self._time_left_s(typed), rests_s) if left > 0]
+        quiet_s = time.monotonic() - typed.last_s
+        pauses_s = (settles_after_s(typed, self._config), self._config.rest_s)
+        left_s = [self._time_left_s(typed), *(pause_s - quiet_s for pause_s in pauses_s)]
+        later = [left for left in left_s if left > 0]
         return min(later, default=None)
 
     def _do(self, task: _Task, typed: Typed) -> None:
-        is_resting, part = self._part_of(typed)
+        part, is_settled = self._state_of(typed)
 
         def cancelled() -> bool:
             return self._is_outdated(task, typed, part)
@@ -208,14 +221,14 @@ class Worker:
         trace = self._trace = self._trace or self._new_trace()
         try:
             self._refresh()
-            is_done = self._step(task, typed, is_resting, cancelled, trace)
+            is_done = self._step(task, typed, is_settled, cancelled, trace)
             reason = self._prefetcher.reason
         except ReadaheadError as error:
             # A guess that fails costs nothing: the question, once asked, says what is wrong.
             is_done, reason = True, error.message
         with self._wake:
             if is_done:
-                self._done[task] = part
+                self._done[task] = part, is_settled
             if self._typed is not None:
                 self.status = self._current_status(reason)
 
@@ -223,7 +236,7 @@ class Worker:
         self,
         task: _Task,
         typed: Typed,
-        is_resting: bool,
+        is_settled: bool,
         cancelled: Callable[[], bool],
         trace: Trace,
     ) -> bool:
@@ -241,7 +254,7 @@ class Worker:
             request,
             since_first_s=now_s - typed.first_s,
             since_last_s=now_s - typed.last_s,
-            is_resting=is_resting,
+            is_settled=is_settled,
             cancelled=cancelled,
             trace=trace,
         )
@@ -255,10 +268,10 @@ class Worker:
             return now is not None or task != "suggest"
         if task != "guess":
             return now.text != typed.text
-        is_resting, part_now = self._part_of(now)
+        is_resting = time.monotonic() - now.last_s >= self._config.rest_s
         if is_resting and looks_finished(now.text):
             return True  # it can be finished
-        return part_now != part
+        return self._state_of(now)[0] != part
 
     def _current_status(self, reason: str) -> Status:
         prefetcher = self._prefetcher

@@ -17,7 +17,9 @@ from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.retrieval.lexical import terms
 from readahead.speculation.retrieval.gate import TypingGate
+from readahead.speculation.retrieval.logistic import Logistic
 from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
+from readahead.speculation.retrieval.staying import Staying
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -51,11 +53,16 @@ def search(text: str) -> list[Hit]:
     return sorted(scored, key=lambda hit: (-hit.score, hit.passage.id))
 
 
-def prefetcher(budget_bytes: int = 10**9, context: Context = EMPTY, **config: object) -> Prefetcher:
+def prefetcher(
+    budget_bytes: int = 10**9,
+    context: Context = EMPTY,
+    judge: Staying | None = None,
+    **config: object,
+) -> Prefetcher:
     settings = PrefetchConfig.model_validate(
-        {"threshold": 0, "threshold_more": 0, "min_typing_s": 0, "step_tokens": 16, **config}
+        {"threshold": 0, "threshold_question": 0, "min_typing_s": 0, "step_tokens": 16, **config}
     )
-    gate = TypingGate(settings, lambda word: 1.0)
+    gate = TypingGate(settings, lambda word: 1.0, staying=judge)
     reader = PrefixReader(MODEL, PrefixTree(budget_bytes))
     return Prefetcher(partial(find, context=context), reader, gate, settings)
 
@@ -111,20 +118,77 @@ def test_nothing_is_guessed_before_the_gate_lets_it_pass() -> None:
     ahead, trace = prefetcher(threshold=1.0), Trace("test")
     type_words(ahead, QUESTION, trace)
     assert "computed_tokens" not in trace.counters
-    assert ahead.reason == "the best passage may still change"
+    assert ahead.reason == "the passages may still change"
     spans = [span for span in trace.spans if span.name == "guess"]
-    assert spans and all("signals" in span.attributes for span in spans)
+    assert spans and all({"signals", "stays"} <= span.attributes.keys() for span in spans)
     start, text = take(ahead, QUESTION, trace)
     assert (start.num_useful_tokens, text) == (0, cold(QUESTION, start.prompt.passages))
 
 
-def test_only_the_first_passage_is_read_while_the_gate_is_not_sure() -> None:
-    ahead, trace = prefetcher(threshold_more=1.0), Trace("test")
+class Judge(Staying):
+    """Is sure of some passages and of no other."""
+
+    def __init__(self, ids: set[str]) -> None:
+        super().__init__(Logistic(("sure",), (0.5,), (0.1,), (1.0,), bias=0.0))
+        self.ids = ids
+
+    def measure(self, hits: Sequence[Hit], *_: object) -> list[dict[str, float]]:
+        return [{"sure": float(hit.passage.id in self.ids)} for hit in hits]
+
+
+def only(*names: str) -> Judge:
+    """Return the judge of these passages."""
+    return Judge({f"{list(TEXTS).index(name) + 1}.1.0" for name in names})
+
+
+def test_only_passages_that_are_likely_to_be_shown_are_read() -> None:
+    ahead, trace = prefetcher(threshold=0.5, judge=only("day", "moon")), Trace("test")
     guess(ahead, QUESTION + " ", trace)
     assert ahead.prompt is not None
-    assert len(ahead.prompt.passages) == 1
-    start, _ = take(ahead, QUESTION, trace)
+    shown = [passage.document for passage in ahead.prompt.passages]
+    assert shown == ["day.md", "moon.md"]  # by rank: tide, day, keeper, moon
+    start, text = take(ahead, QUESTION, trace)
+    assert [passage.document for passage in start.prompt.passages] == ["day.md", "tide.md"]
     assert start.num_kept_passages == 1
+    assert text == cold(QUESTION, start.prompt.passages)
+
+
+def test_a_passage_on_the_path_stays_in_front_while_it_may_be_shown() -> None:
+    judge = only("day")
+    ahead, trace = prefetcher(threshold=0.5, judge=judge), Trace("test")
+    guess(ahead, "how often does the tide turn in a day ", trace)
+    judge.ids |= only("tide").ids  # which is ranked higher
+    guess(ahead, "how often does the tide turn in a day or night ", trace)
+    assert ahead.prompt is not None
+    assert [p.document for p in ahead.prompt.passages] == ["day.md", "tide.md"]
+
+
+def test_the_question_is_read_once_the_gate_is_sure() -> None:
+    read = {}
+    for threshold in (0.0, 1.0):
+        ahead, trace = prefetcher(threshold_question=threshold, held_back_tokens=0), Trace("test")
+        guess(ahead, QUESTION + " ", trace)
+        read[threshold] = trace.counters["computed_tokens"]
+    question = build_prompt(MODEL.tokenizer, QUESTION, [], max_tokens=1500).parts[-2].token_ids
+    assert read[0.0] - read[1.0] == len(question)
+
+
+def test_a_settled_text_is_taken_whole_and_read_without_the_gate() -> None:
+    ahead, trace = prefetcher(threshold=1.0), Trace("test")
+    kwargs = dict(since_first_s=9.0, since_last_s=9.0, trace=trace)
+    ahead.guess(QUESTION, REQUEST, **kwargs)  # type: ignore[arg-type]
+    assert ahead.prompt is None
+    ahead.guess(QUESTION, REQUEST, is_settled=True, **kwargs)  # type: ignore[arg-type]
+    start, text = take(ahead, QUESTION, trace)
+    assert start.num_kept_passages == 2
+    assert text == cold(QUESTION, start.prompt.passages)
+
+
+def test_a_settled_text_that_seems_unfinished_asks_the_gate() -> None:
+    ahead, trace = prefetcher(threshold=1.0), Trace("test")
+    kwargs = dict(since_first_s=9.0, since_last_s=9.0, is_settled=True, trace=trace)
+    assert ahead.guess(QUESTION + " and the", REQUEST, **kwargs)  # type: ignore[arg-type]
+    assert ahead.prompt is None and ahead.decision is not None
 
 
 def test_the_end_of_a_moving_text_is_held_back() -> None:
@@ -189,7 +253,7 @@ def test_typing_on_drops_the_answer_ahead() -> None:
 
 
 def test_a_runner_up_that_overtakes_is_warm() -> None:
-    ahead, trace = prefetcher(num_runners_up=1, threshold_more=1.0), Trace("test")
+    ahead, trace = prefetcher(num_runners_up=1), Trace("test")
     guess(ahead, "the lamp of the keeper ", trace)
     assert ahead.warm(REQUEST, trace=trace)
     found = [hit.passage for hit in search("the lamp of the keeper")]
@@ -244,7 +308,9 @@ def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
         text = " ".join(line) + " "
         stop = partial(next, chain([False] * num_steps), True)
         if step == "guess":
-            ahead.guess(text, REQUEST, since_first_s=9, since_last_s=9, cancelled=stop, trace=trace)
+            settled = num_steps % 2 == 0
+            kwargs = dict(since_first_s=9, since_last_s=9, is_settled=settled, trace=trace)
+            ahead.guess(text, REQUEST, cancelled=stop, **kwargs)  # type: ignore[arg-type]
         elif step == "finish":
             ahead.finish(text, REQUEST, cancelled=stop, trace=trace)
         else:

@@ -15,6 +15,7 @@ from readahead.config import PrefetchConfig
 from readahead.evidence.terms import stem
 from readahead.retrieval.lexical import terms
 from readahead.speculation.retrieval.logistic import Logistic
+from readahead.speculation.retrieval.staying import Staying
 from readahead.speculation.retrieval.typed import without_stop_phrases
 from readahead.text import CHARS_PER_CJK_WORD, fold, is_cjk, num_words, words
 from readahead.types import Hit, Passage
@@ -30,14 +31,17 @@ class Decision:
     """Whether to read ahead, and why.
 
     Attributes:
+        passed: Whether any passage is likely enough to be shown in the end.
         reason: Why it waits, "" when it passed.
         probability: That the best passage so far is the best for the finished question.
+        stays: For each of the first hits, the probability that it is shown for that question.
         signals: What the probability was computed from, for the trace.
     """
 
     passed: bool
     reason: str
     probability: float
+    stays: tuple[float, ...]
     signals: Mapping[str, float]
 
 
@@ -50,6 +54,7 @@ class TypingGate:
             passage is as rare as one can be, so it lets a retrieval happen, which costs little; but
             no passage covers it, so it speaks against reading ahead, which costs much.
         model: Signals to a probability; by default the one that is shipped.
+        staying: Judges each passage; by default with the model that is shipped.
     """
 
     def __init__(
@@ -57,10 +62,12 @@ class TypingGate:
         config: PrefetchConfig,
         rarity: Callable[[str], float],
         model: Logistic | None = None,
+        staying: Staying | None = None,
     ) -> None:
         self._config = config
         self._rarity = rarity
         self._model = model or Logistic.load(MODEL)
+        self._staying = staying or Staying()
         self.reset()
 
     def reset(self) -> None:
@@ -69,6 +76,8 @@ class TypingGate:
         self._ids: tuple[str, ...] = ()  # of the last result
         self._run = 0
         self._rarities: dict[str, float] = {}
+        self._stems: dict[str, frozenset[str]] = {}  # of passages
+        self._staying.reset()
 
     def wait(self, text: str, *, since_first_s: float, since_last_s: float) -> str:
         """Return why not to retrieve with ``text`` yet, "" to go on; costs next to nothing.
@@ -91,15 +100,21 @@ class TypingGate:
             return "no word yet that says what it is about"
         return ""
 
-    def decide(self, text: str, hits: Sequence[Hit]) -> Decision:
-        """Return whether to read the passages of ``hits`` ahead; call it once per retrieval."""
+    def decide(self, text: str, hits: Sequence[Hit], k: int = DEPTH) -> Decision:
+        """Return whether to read passages of ``hits`` ahead; call it once per retrieval.
+
+        Args:
+            text: The complete part of what has been typed.
+            hits: Best first.
+            k: How many are shown in the end.
+        """
         signals = self.measure(text, hits)
+        stays = self._staying.probabilities(self.measure_each(text, hits, k, signals))
         if not hits:
-            return Decision(False, "nothing was found", 0.0, signals)
-        probability = self._model.probability(signals)
-        passed = probability >= self._config.threshold
-        reason = "" if passed else "the best passage may still change"
-        return Decision(passed, reason, probability, signals)
+            return Decision(False, "nothing was found", 0.0, stays, signals)
+        passed = max(stays) >= self._config.threshold
+        reason = "" if passed else "the passages may still change"
+        return Decision(passed, reason, self._model.probability(signals), stays, signals)
 
     def measure(self, text: str, hits: Sequence[Hit]) -> dict[str, float]:
         """Return the signals of a result, and remember it for the next one.
@@ -124,23 +139,50 @@ class TypingGate:
             signals |= self._told(text, hits[:DEPTH]) | _scores(hits[:DEPTH])
         return signals
 
+    def measure_each(
+        self, text: str, hits: Sequence[Hit], k: int, signals: Mapping[str, float]
+    ) -> list[dict[str, float]]:
+        """Return the signals of each of the first hits, and remember them for the next result.
+
+        Args:
+            text: The complete part of what has been typed.
+            hits: Best first.
+            k: How many are shown in the end; twice as many are measured.
+            signals: Those of the same result.
+        """
+        considered = hits[: 2 * k]
+        weights = self._weights(text)
+        held = [self._held(weights, hit.passage) for hit in considered]
+        return self._staying.measure(considered, k, signals, held)
+
     def _rarest(self, text: str) -> float:
         return max((self._rarity_of(term) for term in terms(text)), default=0.0)
 
     def _told(self, text: str, hits: Sequence[Hit]) -> dict[str, float]:
         """Return what the typed words say, and how much of it the passages hold."""
+        weights = self._weights(text)
+        held = [self._held(weights, hit.passage) for hit in hits]
+        return {
+            "information": sum(weights.values()),
+            "told": held[0],
+            "told_margin": held[0] - max(held[1:], default=0.0),
+        }
+
+    def _weights(self, text: str) -> dict[str, float]:
+        """Return how much each stem of a text says."""
         weights: dict[str, float] = defaultdict(float)
         for term in terms(text):
             # Pairs of characters overlap: as many of them as characters, not as words.
             weights[stem(term)] += self._rarity_of(term) / (
                 CHARS_PER_CJK_WORD if is_cjk(term[0]) else 1.0
             )
-        held = [sum(weights[t] for t in weights.keys() & _stems(hit.passage)) for hit in hits]
-        return {
-            "information": sum(weights.values()),
-            "told": held[0],
-            "told_margin": held[0] - max(held[1:], default=0.0),
-        }
+        return weights
+
+    def _held(self, weights: Mapping[str, float], passage: Passage) -> float:
+        """Return how much of what the stems say a passage holds."""
+        if passage.id not in self._stems:
+            self._stems[passage.id] = _stems(passage)
+        return sum(weights[t] for t in weights.keys() & self._stems[passage.id])
 
     def _rarity_of(self, term: str) -> float:
         if term not in self._rarities:

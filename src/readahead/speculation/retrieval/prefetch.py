@@ -29,8 +29,9 @@ from readahead.lm.prompt import (
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.gate import Decision, TypingGate
-from readahead.speculation.retrieval.order import order_passages
-from readahead.speculation.retrieval.typed import complete_part
+from readahead.speculation.retrieval.order import Known, order_passages
+from readahead.speculation.retrieval.plan import plan_passages
+from readahead.speculation.retrieval.typed import complete_part, looks_finished
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
 
@@ -164,11 +165,13 @@ class Prefetcher:
         *,
         since_first_s: float,
         since_last_s: float,
-        is_resting: bool = False,
+        is_settled: bool = False,
         cancelled: Cancelled = never,
         trace: Trace,
     ) -> bool:
         """Retrieve with what is typed and read what is found, if the gate lets it pass.
+
+        A text that is settled and seems finished needs no gate: its passages are all read.
 
         Call it again with the same text to go on after a cancellation.
 
@@ -177,14 +180,14 @@ class Prefetcher:
             request: What the question is part of.
             since_first_s: Seconds since the first stroke.
             since_last_s: Seconds since the last one.
-            is_resting: Whether no key moved for so long that the last word is finished.
+            is_settled: Whether no key moved for so long that the last word is finished.
             cancelled: True ends the reading within one step; what was read is kept.
             trace: Gets a ``guess`` span with the signals of the gate.
 
         Returns:
             Whether there is nothing left to do for this text.
         """
-        part = text.strip() if is_resting else complete_part(text)
+        part = text.strip() if is_settled else complete_part(text)
         if part != self._typed:
             self.reason = self._gate.wait(
                 part, since_first_s=since_first_s, since_last_s=since_last_s
@@ -193,12 +196,19 @@ class Prefetcher:
                 return True
             with trace.span("guess", text=part) as span:
                 found = self._find_once(part, trace)
-                self.decision = self._gate.decide(part, found.hits)
+                self.decision = self._gate.decide(part, found.hits, request.k)
                 span.attributes |= _shown(self.decision)
             self._typed, self.reason = part, self.decision.reason
-        if self.decision is None or not self.decision.passed:
+        decision, found = self.decision, self._found[part]
+        if decision is None or not found.hits:
             return True
-        return self._read_ahead(part, request, cancelled, trace)
+        if is_settled and looks_finished(part):
+            prompt = self._prompt(part, found, request)
+        elif decision.passed:
+            prompt = self._planned(part, found, decision, request)
+        else:
+            return True
+        return self._read_ahead(prompt, decision, found.context, cancelled, trace)
 
     def finish(
         self, text: str, request: Request, *, cancelled: Cancelled = never, trace: Trace
@@ -349,20 +359,30 @@ class Prefetcher:
         """Return the reading that goes on from ``context``."""
         return self._readings[bool(context.parts)]
 
-    def _prompt(
-        self, question: str, found: Found, request: Request, num_passages: int | None = None
-    ) -> Prompt:
-        """Return the prompt with the first passages in the order that the policy chooses."""
-        shown = {passage.id for passage in found.context.passages}
-        new = [hit for hit in found.hits if hit.passage.id not in shown]
-        num_shown = sum(hit.passage.id in shown for hit in found.hits[: request.k])
+    def _prompt(self, question: str, found: Found, request: Request) -> Prompt:
+        """Return the prompt with the best passages in the order that the policy chooses."""
+        new, num_free = _not_shown(found, request.k)
+        hits = [found.hits[place] for place in new]
+        known = self._known(question, found, request)
+        passages = order_passages(hits, num_free, self._config, known)
+        return self._built(question, passages, found, request)
 
+    def _planned(self, text: str, found: Found, decision: Decision, request: Request) -> Prompt:
+        """Return the prompt with those passages that are worth reading before the text changes."""
+        new, num_free = _not_shown(found, request.k)
+        judged = [place for place in new if place < len(decision.stays)]
+        hits = [found.hits[place] for place in judged]
+        stays = [decision.stays[place] for place in judged]
+        known = self._known(text, found, request)
+        passages = plan_passages(hits, stays, num_free, self._config, known)
+        return self._built(text, passages, found, request)
+
+    def _known(self, question: str, found: Found, request: Request) -> Known:
         def known(passages: Sequence[Passage]) -> tuple[int, int]:
             parts = self._built(question, passages, found, request).parts[:-2]
             return self._reader.num_known(parts, self._on(found.context)), num_tokens(parts)
 
-        passages = order_passages(new, max(0, request.k - num_shown), self._config, known)
-        return self._built(question, passages[:num_passages], found, request)
+        return known
 
     def _built(
         self, question: str, passages: Sequence[Passage], found: Found, request: Request
@@ -375,18 +395,22 @@ class Prefetcher:
             context=found.context,
         )
 
-    def _read_ahead(self, text: str, request: Request, cancelled: Cancelled, trace: Trace) -> bool:
+    def _read_ahead(
+        self,
+        prompt: Prompt,
+        decision: Decision,
+        context: Context,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> bool:
         """Read the passages and, once they are all read, as much of the question as will stay."""
-        assert self.decision is not None
-        found = self._found[text]
-        is_sure = self.decision.probability >= self._config.threshold_more
-        self.prompt = prompt = self._prompt(text, found, request, None if is_sure else 1)
+        self.prompt = prompt
         parts = list(prompt.parts[:-2])
         num_kept = len(parts)
-        if is_sure:
+        if decision.probability >= self._config.threshold_question:
             question = prompt.parts[-2].token_ids
             parts.append(Part(question[: max(0, len(question) - self._config.held_back_tokens)]))
-        return self._read(parts, num_kept, found.context, cancelled, trace)
+        return self._read(parts, num_kept, context, cancelled, trace)
 
     def _read(
         self,
@@ -489,10 +513,19 @@ class Prefetcher:
         return len(set().union(*useful)), num_kept
 
 
+def _not_shown(found: Found, k: int) -> tuple[list[int], int]:
+    """Return which hits the context does not show, and for how many of them there is room."""
+    shown = {passage.id for passage in found.context.passages}
+    is_new = [hit.passage.id not in shown for hit in found.hits]
+    num_shown = sum(not new for new in is_new[:k])
+    return [place for place, new in enumerate(is_new) if new], max(0, k - num_shown)
+
+
 def _shown(decision: Decision) -> dict[str, object]:
     return {
         "passed": decision.passed,
         "reason": decision.reason,
         "probability": decision.probability,
+        "stays": list(decision.stays),
         "signals": dict(decision.signals),
     }

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from readahead.config import PrefetchConfig
+from readahead.lm.model import TransformersModel
+from readahead.session import Session
+from readahead.session.worker import Typed, settles_after_s
+from tests.session.test_session import QUICK, until
+from tests.test_engine import QUESTION, open_engine
+
+CONFIG = PrefetchConfig(settle_s=0.12, rest_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "settles_s"),
+    [
+        ("w", 0.0, 0.12),  # the first stroke
+        ("what is this", 11 * 0.05, 0.12),  # 50 ms between strokes
+        ("what is this", 11 * 0.1, 0.15),
+        ("what is this", 11 * 0.4, 0.3),  # a rest
+        ("pasted in one go", 0.0, 0.12),
+    ],
+)
+def test_a_word_settles_at_the_pace_of_the_typist(
+    text: str, seconds: float, settles_s: float
+) -> None:
+    typed = Typed(text, 5.0, 5.0 + seconds)
+    assert settles_after_s(typed, CONFIG) == pytest.approx(settles_s)
+
+
+def test_a_settled_question_is_read_before_the_line_rests(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    """The gate lets nothing pass, and a rest is far away."""
+    settings = QUICK | {"prefetch__threshold": 1, "prefetch__rest_s": 60, "prefetch__settle_s": 0.1}
+    with Session(open_engine(tmp_path, model, **settings)) as session:
+        session.type(QUESTION)
+        until(lambda: len(session.status.passages) > 0)
+        assert session.status.num_tokens > 0
+        assert session.status.num_answer_tokens == 0
