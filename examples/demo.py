@@ -1,4 +1,4 @@
-"""Ask three questions of the sample documents: English, Chinese, and one they cannot answer.
+"""Ask the sample documents: English, Chinese, what they cannot answer, and typed ahead.
 
 The knowledge base stays in ``.demo``, so that you can go on asking it.
 """
@@ -6,8 +6,9 @@ The knowledge base stays in ``.demo``, so that you can go on asking it.
 import os
 from pathlib import Path
 
-from readahead import Answer, Citation, Engine, load_config, pull
-from readahead.cli.output import DownloadBar, figures_line
+from readahead import Answer, Engine, Session, load_config, pull
+from readahead.cli.output import DownloadBar, print_answer
+from readahead.evaluation.typing import type_out
 
 DOCUMENTS = os.path.relpath(Path(__file__).parent / "documents")
 QUESTIONS = (
@@ -17,9 +18,12 @@ QUESTIONS = (
 )
 
 
+TYPED = ("How much did the refurbishment of the dome cost?", "And who did the work?")
+
+
 def main() -> None:
     """Index the samples, ask, and print what came of it."""
-    config = load_config({"kb": ".demo"})
+    config = load_config({"kb": ".demo", "prefetch.num_suggestions": 0})
     with DownloadBar() as bar:
         for name in (config.models.target, config.models.embedder):
             pull(name, progress=bar)
@@ -28,28 +32,24 @@ def main() -> None:
         report = engine.load().knowledge.add([DOCUMENTS])
         print(f"{report.added} files added, {report.unchanged} unchanged")
         for question in QUESTIONS:
-            ask(engine, question)
+            print(f"\n? {question}", flush=True)
+            print_answer(engine.stream(question))
+        type_ahead(engine)
     print("\nGo on:  .venv/bin/readahead --kb .demo ask 'Who founded the observatory?'")
 
 
-def ask(engine: Engine, question: str) -> None:
-    """Print the answer while it is written, then its sources and figures."""
-    print(f"\n? {question}\n  ", end="", flush=True)
-    for event in engine.stream(question):
-        if isinstance(event, str):
-            print(event, end="", flush=True)
-        elif isinstance(event, Answer):
-            print(*map(cited, event.citations), sep="")
-            if event.abstained:
-                print("  (abstained: the passages do not hold the answer)")
-            print(f"  {figures_line(event)}")
-
-
-def cited(citation: Citation) -> str:
-    """Return the line that shows a citation."""
-    page = f", page {citation.page}" if citation.page else ""
-    words = " ".join(citation.text.split())
-    return f"\n  [{citation.marker}] {citation.document}{page}: “{words}”"
+def type_ahead(engine: Engine) -> None:
+    """Type a question and a follow-up in real time, beside the same asked plainly."""
+    print("\nTyped at three words a second; seconds from Enter to the first token:")
+    print(f"  {'plainly':>8}  {'typed ahead':>11}")
+    with Session(engine) as session:
+        for question in TYPED:
+            plain = engine.ask(question)
+            type_out(question, session.type)
+            *_, ahead = session.submit(question)
+            assert isinstance(ahead, Answer)
+            times = f"  {plain.timing.ttft_s:8.2f}  {ahead.timing.ttft_s:11.2f}"
+            print(f"{times}  {question}", flush=True)
 
 
 if __name__ == "__main__":

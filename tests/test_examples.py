@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +16,12 @@ def run(script: Path, cwd: Path, *arguments: str) -> str:
         [sys.executable, script, *arguments],
         cwd=cwd,
         env={**os.environ, "READAHEAD_MODELS__TARGET": "smollm2-135m"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
@@ -32,7 +34,8 @@ def test_an_example_fits_on_a_screen(script: Path) -> None:
 def test_the_demo_answers_three_questions(tmp_path: Path) -> None:
     out = run(EXAMPLES / "demo.py", tmp_path)
     assert "6 files added" in out
-    assert out.count("first token") == 3
+    assert out.count("first token") == 4  # once above the table
+    assert out.rstrip().splitlines()[-3].endswith("And who did the work?")
 
 
 @pytest.mark.real
@@ -42,3 +45,13 @@ def test_ask_cites_the_documents(tmp_path: Path) -> None:
     )
     assert out.strip()
     assert (tmp_path / "my-knowledge" / "knowledge.db").is_file()
+
+
+@pytest.mark.real
+def test_what_is_typed_ahead_is_there_when_enter_is_struck(tmp_path: Path) -> None:
+    question = "How much did the refurbishment of the dome cost?"
+    out = run(EXAMPLES / "typed_ahead.py", tmp_path, str(EXAMPLES / "documents"), question)
+    read_ahead = re.search(r"read ahead: (\d+) tokens", out)
+    assert read_ahead is not None
+    assert int(read_ahead[1]) > 0
+    assert "plainly after" in out
