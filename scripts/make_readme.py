@@ -13,9 +13,9 @@ BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
 
 
 def results() -> dict[str, dict[str, float]]:
-    """Return the metrics of each benchmark."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")]
-    return {record["benchmark"]: record["metrics"] for record in records}
+    """Return the metrics of each file of results, by its name."""
+    files = RESULTS.glob("*.json")
+    return {file.stem: json.loads(file.read_text(encoding="utf-8"))["metrics"] for file in files}
 
 
 def table() -> str:
