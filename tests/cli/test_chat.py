@@ -10,7 +10,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from readahead.cli.chat import MAX_STATUS_CELLS, status_line
+from readahead.cli.chat import MAX_STATUS_CELLS, next_suggestion, status_line
 from readahead.reply import Event
 from readahead.session import Session, Status
 from tests.cli.conftest import Cli
@@ -62,6 +62,19 @@ def test_an_interrupt_stops_one_answer_of_a_chat(
 )
 def test_the_status_line_says_what_is_ready(status: Status, expected: str) -> None:
     assert status_line(status) == expected
+
+
+def test_an_empty_line_offers_the_likeliest_next_question() -> None:
+    assert status_line(Status(), ("Who keeps it?", "Why?")) == "Tab: Who keeps it?"
+    assert status_line(Status(reason="typing has only begun"), ("Why?",)).startswith("waiting")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", "A?"), ("A?", "B?"), ("B?", "A?"), ("mine", "mine")]
+)
+def test_tab_goes_through_the_suggestions(text: str, expected: str) -> None:
+    assert next_suggestion(text, ["A?", "B?"]) == expected
+    assert next_suggestion(text, []) == text
 
 
 def test_the_status_line_fits_on_a_line() -> None:

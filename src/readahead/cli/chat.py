@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -107,14 +107,24 @@ def _editor(session: Session) -> Callable[[], str]:
     """Return a line editor with a history, and a status line of what is ready."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    keys = KeyBindings()
+
+    @keys.add("tab")
+    def take_suggestion(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.text = next_suggestion(buffer.text, session.suggestions())
+        buffer.cursor_position = len(buffer.text)
 
     def typed(buffer: Buffer) -> None:
         session.type(buffer.text)
 
     editor: PromptSession[str] = PromptSession(
         "> ",
-        bottom_toolbar=lambda: status_line(session.status),
+        bottom_toolbar=lambda: status_line(session.status, session.suggestions()),
         refresh_interval=REFRESH_S,
+        key_bindings=keys,
     )
     editor.default_buffer.on_text_changed += typed
 
@@ -128,10 +138,22 @@ def _editor(session: Session) -> Callable[[], str]:
     return read_line
 
 
-def status_line(status: Status) -> str:
+def next_suggestion(text: str, suggestions: Sequence[str]) -> str:
+    """Return what Tab puts into the line: the first suggestion, then the one behind it, ….
+
+    What one has typed oneself stays.
+    """
+    if not suggestions or (text and text not in suggestions):
+        return text
+    at = suggestions.index(text) + 1 if text else 0
+    return suggestions[at % len(suggestions)]
+
+
+def status_line(status: Status, suggestions: Sequence[str] = ()) -> str:
     """Return what is ready for the question that is being typed, in one line."""
     if not status.num_tokens and not status.reason:
-        return "nothing read ahead yet"
+        waiting = "nothing read ahead yet"
+        return one_line(f"Tab: {suggestions[0]}", MAX_STATUS_CELLS) if suggestions else waiting
     if not status.num_tokens:
         return f"waiting: {status.reason}"
     figures = f"{status.num_tokens} tokens read"
