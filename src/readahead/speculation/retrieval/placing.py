@@ -13,8 +13,9 @@ from readahead.text import is_cjk, sentences, words
 from readahead.types import Passage
 
 MIN_TOKENS = 24  # a passage cut shorter than that says nothing
-_NOTE = "\n[note] Further passages:\n"
-_NOTE_CJK = "\n[注] 补充段落：\n"
+# Without an end, small models go on with one more passage of the list.
+_NOTE = ("\n[note] Further passages:\n", "[end of note]\nAnswer: ")
+_NOTE_CJK = ("\n[注] 补充段落：\n", "[注完]\n回答：")
 
 
 @dataclass(slots=True)
@@ -56,8 +57,12 @@ def note_ids(
 
     Everything in it is text: no passage can become a control token.
     """
-    mark = _NOTE_CJK if any(map(is_cjk, question)) else _NOTE
-    return (*tokenizer.encode(mark), *_passage_ids(tokenizer, passages, first_number))
+    begin, end = _NOTE_CJK if any(map(is_cjk, question)) else _NOTE
+    return (
+        *tokenizer.encode(begin),
+        *_passage_ids(tokenizer, passages, first_number),
+        *tokenizer.encode(end),
+    )
 
 
 def turn_ids(
