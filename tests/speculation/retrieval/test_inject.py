@@ -353,3 +353,24 @@ def test_nothing_waits_while_the_gate_is_far_from_firing() -> None:
         pieces = [p for p in injecting.stream(PARAMS) if isinstance(p, Piece)]
         texts[threshold] = "".join(piece.text for piece in pieces[:6])
     assert texts == {0.0: "", 1.0: "The pa"}
+
+
+@pytest.mark.real
+def test_on_a_real_model_the_tokens_are_those_of_cold_runs(
+    smollm: TransformersModel,
+) -> None:
+    prompt = prompt_of(smollm)
+    params = SamplingParams(max_new_tokens=16)
+    expected = [i for p in stream(smollm, prompt.token_ids, params) for i in p.token_ids]
+    run = Run(NEVER, searching(NEW), model=smollm, params=params)
+    assert run.ids == expected
+    assert {entry["moment"] for entry in run.log} >= {"start"}
+    longer = prompt_of(smollm, [*NEW[:1], *SHOWN])
+    given = Run(
+        ALWAYS.model_copy(update={"max_injections": 1}),
+        searching(NEW[:1]),
+        model=smollm,
+        params=params,
+    )
+    cold = [i for p in stream(smollm, longer.token_ids, params) for i in p.token_ids]
+    assert given.ids == cold
