@@ -18,6 +18,7 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.session import Session
+from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer
 from tests.test_engine import QUESTION, open_engine
@@ -41,6 +42,7 @@ def engine(tmp_path: Path, model: TransformersModel) -> Engine:
 def session(engine: Engine) -> Iterator[Session]:
     with Session(engine) as opened:
         yield opened
+        assert opened._worker.fault is None
 
 
 def until(is_so: Callable[[], bool], timeout_s: float = 20.0) -> None:
@@ -98,6 +100,33 @@ def test_a_question_that_was_not_typed_is_answered_too(engine: Engine, session: 
     plain = engine.ask(QUESTION)
     assert [p.id for p in shown(engine, answer)] == [p.id for p in shown(engine, plain)]
     assert answer.text == plain.text
+
+
+def test_every_stroke_counts_from_the_first_letter_on(engine: Engine, session: Session) -> None:
+    for question in (QUESTION, " what does a lamp burn ?", "几点开门？"):
+        for end in range(1, len(question) + 1):
+            session.type(question[:end])
+            time.sleep(0.005)
+        submit(session, question)
+        session.type("")
+    assert all(is_lossless(engine, turn) for turn in session.turns)
+
+
+def test_a_fault_of_a_guess_costs_no_answer(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> bool:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(Prefetcher, "guess", broken)
+    monkeypatch.setattr(Prefetcher, "finish", broken)
+    with Session(engine) as session:
+        session.type(QUESTION)
+        until(lambda: session._worker.fault is not None)
+        assert session.status.reason == "a fault: KeyError: 'oops'"
+        answer = submit(session, QUESTION)
+        assert answer.text == engine.ask(QUESTION).text
+        session.type(QUESTION)  # harmless
 
 
 def test_typing_returns_at_once_whatever_the_worker_does(session: Session) -> None:
@@ -286,3 +315,4 @@ def test_any_typing_at_any_pace_gives_the_answer_of_a_cold_run(
         question = text if text.strip() else QUESTION
         answer = submit(session, question)
         assert answer.text == cold(engine, question.strip(), answer)
+        assert session._worker.fault is None

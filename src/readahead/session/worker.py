@@ -73,6 +73,9 @@ def settles_after_s(typed: Typed, config: PrefetchConfig) -> float:
 class Worker:
     """Guesses for a line that is being typed.
 
+    Attributes:
+        fault: A mistake of the program that ended the guessing; None as long as there was none.
+
     Args:
         prefetcher: Does the guessing.
         request: What it guesses for.
@@ -95,6 +98,7 @@ class Worker:
         idle: Callable[[Cancelled, Trace], bool],
     ) -> None:
         self.status = Status()
+        self.fault: Exception | None = None
         self._prefetcher = prefetcher
         self._request = request
         self._turns = turns
@@ -154,14 +158,18 @@ class Worker:
     def _work(self) -> None:
         while True:
             with self._wake:
-                while not self._is_closed and (task := self._due()) is None:
+                while not self._is_over and (task := self._due()) is None:
                     self._wake.wait(self._patience_s())
-                if self._is_closed:
+                if self._is_over:
                     return
                 typed = self._typed or _NOTHING
             assert task is not None
             with self._turns.step():
                 self._do(task, typed)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_closed or self.fault is not None
 
     def _due(self) -> _Task | None:
         """Return what is to be done for the line now."""
@@ -226,6 +234,10 @@ class Worker:
         except ReadaheadError as error:
             # A guess that fails costs nothing: the question, once asked, says what is wrong.
             is_done, reason = True, error.message
+        # Nor must a fault of ours cost more than the reading ahead of this session.
+        except Exception as error:
+            self.fault = error
+            is_done, reason = True, f"a fault: {type(error).__name__}: {error}"
         with self._wake:
             if is_done:
                 self._done[task] = part, is_settled

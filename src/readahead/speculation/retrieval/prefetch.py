@@ -188,6 +188,8 @@ class Prefetcher:
             Whether there is nothing left to do for this text.
         """
         part = text.strip() if is_settled else complete_part(text)
+        if not part:
+            return True
         if part != self._typed:
             self.reason = self._gate.wait(
                 part, since_first_s=since_first_s, since_last_s=since_last_s
