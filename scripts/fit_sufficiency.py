@@ -15,7 +15,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ import readahead.speculation.retrieval as package
 from readahead.speculation.retrieval.logistic import Logistic
 from readahead.speculation.retrieval.sufficiency import Sufficiency
 from readahead.text import sentences
+from readahead.types import Hit
 from record_answers import SOURCE, Answered, K, Retrieved, is_usable, read_answers, read_retrieved
 from report import SEED, finish, options
 
@@ -77,8 +78,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="a page whose table of figures is renewed")
     parser.add_argument("--first", type=int, default=1000, help="the others are for benchmarks")
     given = parser.parse_args()
-    retrieved = read_retrieved(given.folder)[: given.first]
-    found = {one.question.text: one for one in retrieved if is_usable(one)}
+    usable = [(i, one) for i, one in enumerate(read_retrieved(given.folder)) if is_usable(one)]
+    found = {one.question.text: one for i, one in usable if i < given.first}
+    others = [one for i, one in usable if i >= given.first]
     rows = [row for one in found.values() for row in retrieval_rows(one)]
     metrics: dict[str, float] = {"num_questions": len(found)}
     for target in given.targets:
@@ -88,6 +90,8 @@ def main() -> None:
         rows += own
     metrics |= together(rows) | similarity_threshold(list(found.values()))
     model = fitted(rows, RETRIEVAL + STATE)
+    if others:
+        metrics |= held_out(model, others)
     place = given.model or Path(next(iter(package.__path__))) / "sufficiency.json"
     place.write_text(json.dumps(rounded(model.to_json()), indent=2) + "\n", encoding="utf-8")
     print(f"threshold {model.threshold:.2f}, written to {place.name}")
@@ -196,6 +200,40 @@ def together(rows: Sequence[Row]) -> dict[str, float]:
         metrics[f"f1_without.{left_out}"] = f1
         print(f"without {left_out:<20} {f1:6.3f}")
     return metrics
+
+
+def held_out(model: Logistic, found: Sequence[Retrieved]) -> dict[str, float]:
+    """Print how the model does on questions that it has not seen, with and without vectors."""
+    metrics: dict[str, float] = {}
+    labels = np.array([lacks for _ in found for lacks in (False, True)])
+    print(f"\n{'held out':<20} {'AUC':>6} {'F1':>6} {'fires, shown':>13} {'fires, lacking':>15}")
+    for name in ("hybrid", "lexical"):
+        values = np.array(
+            [
+                Sufficiency(one.question.text, seen(one, present, name), model).judge().probability
+                for one in found
+                for present in (True, False)
+            ]
+        )
+        fires = values >= model.threshold
+        own = {
+            "auc": float(roc_auc_score(labels, values)),
+            "f1": float(f1_score(labels, fires)),
+            "fires_shown": float(fires[~labels].mean()),
+            "fires_lacking": float(fires[labels].mean()),
+        }
+        metrics |= {f"{key}.held_out.{name}": value for key, value in own.items()}
+        print(
+            f"{name:<20} {own['auc']:6.3f} {own['f1']:6.3f} {own['fires_shown']:13.3f} "
+            f"{own['fires_lacking']:15.3f}"
+        )
+    return metrics
+
+
+def seen(found: Retrieved, present: bool, name: str) -> list[Hit]:
+    """Return the hits shown, without their similarities in a lexical search."""
+    hits = found.shown(present)
+    return hits if name == "hybrid" else [replace(hit, similarity=None) for hit in hits]
 
 
 def similarity_threshold(found: Sequence[Retrieved]) -> dict[str, float]:

@@ -40,9 +40,9 @@ def row(number: int) -> dict[str, object]:
 def folder(tmp_path_factory: pytest.TempPathFactory, model: TransformersModel) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     write_lines(folder / "retrieved.jsonl", [row(number) for number in range(len(THINGS))])
-    for found in read_retrieved(folder):
+    for found in read_retrieved(folder)[:8]:
         rows = [answer(model, [0, 1], found, present) for present in (True, False)]
-        rows[0]["contains"] = len(found.question.text) % 2 == 0  # the tiny model is never right
+        rows[0]["contains"] = "o" in found.question.text.split()[-1]  # the tiny model is never right
         write_lines(folder / "answers.tiny.jsonl", rows)
     return folder
 
@@ -53,12 +53,14 @@ def test_the_gate_is_fitted_written_and_its_table_renewed(
     file, page = folder / "model.json", folder / "page.md"
     page.write_text("Head\n<!-- figures -->\nold\n<!-- end of figures -->\nTail\n")
     argv = ["fit", str(folder), "--targets", "tiny", "--model", str(file), "--page", str(page)]
+    argv += ["--first", "8"]
     monkeypatch.setattr(sys, "argv", argv)
     fit_sufficiency.main()
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
     # The fourth passage is as near as the first is far, so similarity alone tells all.
     assert record["metrics"]["lacks_end.similarity.tiny"] == 0.0
     assert record["metrics"]["auc.before"] == 1.0
+    assert record["metrics"]["auc.held_out.hybrid"] == 1.0
     model = Logistic.from_json(json.loads(file.read_text(encoding="utf-8")))
     assert model.probability({"similarity": 0.9}) < model.probability({"similarity": 0.7})
     text = page.read_text(encoding="utf-8")
@@ -69,7 +71,7 @@ def test_the_gate_is_fitted_written_and_its_table_renewed(
 
 def test_what_was_recorded_can_be_read(folder: Path) -> None:
     answers = read_answers(folder, "tiny")
-    assert [answered.present for answered in answers] == [True, False] * len(THINGS)
+    assert [answered.present for answered in answers] == [True, False] * 8
     for answered in answers:
         assert "".join(answered.pieces) == answered.text or "\ufffd" in answered.text
         assert all(len(tokens) == len(answered.pieces) for tokens in answered.tokens.values())
