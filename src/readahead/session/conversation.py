@@ -9,7 +9,7 @@ from readahead.engine import Engine
 from readahead.errors import ContextOverflow
 from readahead.lm.prompt import Context, Part, Prompt, build_prompt
 from readahead.retrieval.base import Filter, Vector
-from readahead.speculation.retrieval.prefetch import Found
+from readahead.speculation.retrieval.guess import Found
 from readahead.speculation.retrieval.topic import (
     NUM_RUNNERS_UP,
     Topic,

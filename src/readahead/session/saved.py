@@ -10,7 +10,7 @@ from readahead.engine import Engine
 from readahead.errors import InputError, NotFound, StoreError
 from readahead.lm.prompt import Context, build_prompt
 from readahead.session.conversation import REMOVED, Conversation, Turn
-from readahead.speculation.retrieval.prefetch import Found
+from readahead.speculation.retrieval.guess import Found
 from readahead.types import Hit, Passage
 
 FORMAT = 1

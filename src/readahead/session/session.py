@@ -29,7 +29,8 @@ from readahead.session.conversation import Conversation, Search, Turn
 from readahead.session.saved import restore, save
 from readahead.session.worker import Status, Worker
 from readahead.speculation.retrieval.gate import TypingGate
-from readahead.speculation.retrieval.prefetch import Found, Prefetcher, Request, Start
+from readahead.speculation.retrieval.guess import Found, Request, Start
+from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.speculation.retrieval.suggest import asking, is_supported, read_questions
 from readahead.trace import Trace
 

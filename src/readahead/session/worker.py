@@ -15,7 +15,8 @@ from typing import Literal
 from readahead.config import PrefetchConfig
 from readahead.errors import ReadaheadError
 from readahead.lm.base import Cancelled
-from readahead.speculation.retrieval.prefetch import Prefetcher, Request
+from readahead.speculation.retrieval.guess import Request
+from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.speculation.retrieval.typed import complete_part, looks_finished
 from readahead.trace import Trace
 from readahead.turns import Turns

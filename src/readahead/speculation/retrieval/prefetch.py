@@ -8,8 +8,7 @@ reader was told to blend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from readahead.config import PrefetchConfig
@@ -17,97 +16,14 @@ from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.prefixtree import num_shared
-from readahead.lm.prompt import (
-    Context,
-    Part,
-    Prompt,
-    build_prompt,
-    first_tokens,
-    joined,
-    num_tokens,
-)
+from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined, num_tokens
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.gate import Decision, TypingGate
-from readahead.speculation.retrieval.order import Known, order_passages
-from readahead.speculation.retrieval.plan import plan_passages
+from readahead.speculation.retrieval.guess import Ahead, Find, Found, Request, Start
+from readahead.speculation.retrieval.prompts import Prompts
 from readahead.speculation.retrieval.typed import complete_part, looks_finished
 from readahead.trace import Trace
-from readahead.types import Hit, Passage
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What there is to show for a question.
-
-    Attributes:
-        hits: Best first, more than are shown; none where the context is enough.
-        context: The turns that the question follows.
-    """
-
-    hits: tuple[Hit, ...]
-    context: Context = Context()
-
-
-Find = Callable[[str, Trace], Found]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What stays the same while one question is typed.
-
-    Attributes:
-        k: How many passages the model is shown.
-        max_tokens: The model's context less the answer.
-    """
-
-    k: int
-    max_tokens: int
-    params: SamplingParams
-
-
-@dataclass(slots=True)
-class Ahead:
-    """The first tokens of an answer to a question that was not asked yet: a disposable branch.
-
-    Attributes:
-        pieces: What was decoded so far; ``rest`` goes on from there.
-        cancelled: Asked by ``rest`` between steps; replaced when the question is asked.
-    """
-
-    question: str
-    prompt: Prompt
-    reading: Reading
-    pieces: list[Piece] = field(default_factory=list)
-    rest: Iterator[Piece] = iter(())
-    cancelled: Cancelled = never
-
-    @property
-    def is_finished(self) -> bool:
-        """Return whether the answer has ended already."""
-        return bool(self.pieces) and self.pieces[-1].finish_reason is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """An answer that is about to be streamed.
-
-    Attributes:
-        reading: Its cache grows while ``pieces`` are taken.
-        num_ready_tokens: How many of the prompt's tokens need not be read any more.
-        num_useful_tokens: How many of them were computed ahead for this question.
-        num_kept_passages: How many passages of the last guess are used, the first ones.
-        num_pieces_ahead: How many steps of the answer were decoded ahead and are used.
-    """
-
-    prompt: Prompt
-    found: Found
-    pieces: Iterator[Piece]
-    reading: Reading
-    num_ready_tokens: int
-    num_useful_tokens: int
-    num_kept_passages: int
-    num_pieces_ahead: int = 0
 
 
 class Prefetcher:
@@ -127,6 +43,7 @@ class Prefetcher:
         self._reader = reader
         self._gate = gate
         self._config = config
+        self._prompts = Prompts(reader, config)
         self._found: dict[str, Found] = {}
         self.reset()
 
@@ -205,9 +122,10 @@ class Prefetcher:
         if decision is None or not found.hits:
             return True
         if is_settled and looks_finished(part):
-            prompt = self._prompt(part, found, request)
+            prompt = self._best(part, found, request)
         elif decision.passed:
-            prompt = self._planned(part, found, decision, request)
+            on = self._on(found.context)
+            prompt = self._prompts.planned(part, found, decision, request, on)
         else:
             return True
         return self._read_ahead(prompt, decision, found.context, cancelled, trace)
@@ -224,7 +142,7 @@ class Prefetcher:
         if self.ahead is None or self.ahead.question != question:
             with trace.span("guess", text=question, is_finished=True):
                 found = self._find_once(question, trace)
-            prompt = self._prompt(question, found, request)
+            prompt = self._best(question, found, request)
             if not prompt.passages and not found.context.parts:
                 return True
             # All but the last token, which must be read to predict the next.
@@ -234,8 +152,10 @@ class Prefetcher:
                 return False
             reading = self._on(found.context)
             assert reading is not None
-            self.ahead = self._branch(question, prompt, reading, request.params, trace)
-        return self._decode_ahead(self.ahead, cancelled, trace)
+            self.ahead = Ahead.begin(
+                self._reader.model, question, prompt, reading, request.params, trace
+            )
+        return self.ahead.decode(self._config.decode_ahead_tokens, cancelled, trace)
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
         """Read the runners-up in the place of the first passage, should one of them overtake it.
@@ -249,7 +169,7 @@ class Prefetcher:
         if found.context.parts:
             return True  # there is no first place: what follows a context is rarely met again
         for hit in found.hits[1 : 1 + self._config.num_runners_up]:
-            parts = self._built(self._typed, [hit.passage], found, request).parts[:-2]
+            parts = self._prompts.built(self._typed, [hit.passage], found, request).parts[:-2]
             reading = self._reader.read(
                 parts, step_tokens=self._config.step_tokens, cancelled=cancelled, trace=trace
             )
@@ -303,7 +223,7 @@ class Prefetcher:
             Whether it came to its end.
         """
         found = self._find_once(question, trace)
-        parts = self._prompt(question, found, request).parts[:-2]
+        parts = self._best(question, found, request).parts[:-2]
         return self._read(parts, len(parts), found.context, cancelled, trace)
 
     def look_up(self, question: str, trace: Trace) -> Found:
@@ -339,7 +259,7 @@ class Prefetcher:
         ahead = self.ahead
         if ahead is not None and ahead.question == question:
             return self._taken(ahead, found, cancelled)
-        prompt = self._prompt(question, found, request)
+        prompt = self._best(question, found, request)
         unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
         on = self._on(found.context)
         reading = self._reader.begin(unread, on, cancelled=cancelled, trace=trace)
@@ -361,41 +281,8 @@ class Prefetcher:
         """Return the reading that goes on from ``context``."""
         return self._readings[bool(context.parts)]
 
-    def _prompt(self, question: str, found: Found, request: Request) -> Prompt:
-        """Return the prompt with the best passages in the order that the policy chooses."""
-        new, num_free = _not_shown(found, request.k)
-        hits = [found.hits[place] for place in new]
-        known = self._known(question, found, request)
-        passages = order_passages(hits, num_free, self._config, known)
-        return self._built(question, passages, found, request)
-
-    def _planned(self, text: str, found: Found, decision: Decision, request: Request) -> Prompt:
-        """Return the prompt with those passages that are worth reading before the text changes."""
-        new, num_free = _not_shown(found, request.k)
-        judged = [place for place in new if place < len(decision.stays)]
-        hits = [found.hits[place] for place in judged]
-        stays = [decision.stays[place] for place in judged]
-        known = self._known(text, found, request)
-        passages = plan_passages(hits, stays, num_free, self._config, known)
-        return self._built(text, passages, found, request)
-
-    def _known(self, question: str, found: Found, request: Request) -> Known:
-        def known(passages: Sequence[Passage]) -> tuple[int, int]:
-            parts = self._built(question, passages, found, request).parts[:-2]
-            return self._reader.num_known(parts, self._on(found.context)), num_tokens(parts)
-
-        return known
-
-    def _built(
-        self, question: str, passages: Sequence[Passage], found: Found, request: Request
-    ) -> Prompt:
-        return build_prompt(
-            self._reader.model.tokenizer,
-            question,
-            passages,
-            max_tokens=request.max_tokens,
-            context=found.context,
-        )
+    def _best(self, question: str, found: Found, request: Request) -> Prompt:
+        return self._prompts.best(question, found, request, self._on(found.context))
 
     def _read_ahead(
         self,
@@ -441,34 +328,6 @@ class Prefetcher:
             self._computed.append((reading.token_ids, first))
         return reading
 
-    def _branch(
-        self,
-        question: str,
-        prompt: Prompt,
-        reading: Reading,
-        params: SamplingParams,
-        trace: Trace,
-    ) -> Ahead:
-        ahead = Ahead(question, prompt, reading)
-        ahead.rest = generate.stream(
-            self._reader.model,
-            prompt.token_ids,
-            params,
-            cache=reading.cache,
-            cancelled=lambda: ahead.cancelled(),
-            trace=trace,
-        )
-        return ahead
-
-    def _decode_ahead(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> bool:
-        limit = self._config.decode_ahead_tokens
-        while len(ahead.pieces) < limit and not ahead.is_finished:
-            if cancelled():
-                return False
-            ahead.pieces.append(next(ahead.rest))
-            trace.count("decoded_ahead_tokens")
-        return True
-
     def _taken(self, ahead: Ahead, found: Found, cancelled: Cancelled) -> Start:
         """Return the branch that was decoded for just this question."""
         ahead.cancelled = cancelled
@@ -513,14 +372,6 @@ class Prefetcher:
         kept = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
         num_kept = min(len(guessed), len(prompt.passages)) if kept is None else kept
         return len(set().union(*useful)), num_kept
-
-
-def _not_shown(found: Found, k: int) -> tuple[list[int], int]:
-    """Return which hits the context does not show, and for how many of them there is room."""
-    shown = {passage.id for passage in found.context.passages}
-    is_new = [hit.passage.id not in shown for hit in found.hits]
-    num_shown = sum(not new for new in is_new[:k])
-    return [place for place, new in enumerate(is_new) if new], max(0, k - num_shown)
 
 
 def _shown(decision: Decision) -> dict[str, object]:
