@@ -17,12 +17,13 @@ from pathlib import Path
 from statistics import fmean
 
 from ahead import NUM_ANSWER_TOKENS, Turn, ahead_options, figures, settings, show, tell
-from readahead.engine import Engine, sampling_params
+from readahead.engine import Engine
 from readahead.evaluation.lossless import is_lossless
 from readahead.evaluation.typing import type_out
 from readahead.lm import generate
 from readahead.lm.generate import Piece
 from readahead.lm.prompt import Context, Part, build_prompt
+from readahead.plain import sampling_params
 from readahead.reply import Reply
 from readahead.session import Session
 from readahead.trace import Trace

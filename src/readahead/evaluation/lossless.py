@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from readahead.engine import Engine, sampling_params
+from readahead.engine import Engine
 from readahead.errors import InputError
 from readahead.evaluation.typing import type_out
 from readahead.lm import generate
+from readahead.plain import sampling_params
 from readahead.session import Session, Turn
 from readahead.text import num_words
 from readahead.types import Answer

@@ -11,18 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from readahead.engine import (
-    Engine,
-    check_passages,
-    fitting_notes,
-    sampling_params,
-)
+from readahead.engine import Engine
 from readahead.errors import InputError, StoreError
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.prompt import num_tokens
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
+from readahead.plain import check_passages, fitting_notes, sampling_params
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.session.conversation import Conversation, Search, Turn
