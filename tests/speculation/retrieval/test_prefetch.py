@@ -243,6 +243,13 @@ def test_decoding_ahead_stops_within_one_step() -> None:
     assert text == cold(QUESTION, start.prompt.passages)
 
 
+@pytest.mark.parametrize("text", ["h", "how", " ", ""])
+def test_nothing_is_guessed_before_a_word_is_complete(text: str) -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    assert guess(ahead, text, trace)
+    assert ahead.decision is None and ahead.prompt is None
+
+
 def test_typing_on_drops_the_answer_ahead() -> None:
     ahead, trace = prefetcher(), Trace("test")
     ahead.finish(QUESTION, REQUEST, trace=trace)
@@ -306,7 +313,7 @@ def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
 ) -> None:
     ahead, trace = prefetcher(budget, policy=policy, num_runners_up=1), Trace("test")
     for line, step, num_steps in zip(typed, steps, patience, strict=False):
-        text = " ".join(line) + " "
+        text = " ".join(line) + " " * (num_steps % 3 > 0)  # a word may go on
         stop = partial(next, chain([False] * num_steps), True)
         if step == "guess":
             settled = num_steps % 2 == 0
