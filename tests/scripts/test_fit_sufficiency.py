@@ -42,7 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: TransformersModel) -
     write_lines(folder / "retrieved.jsonl", [row(number) for number in range(len(THINGS))])
     for found in read_retrieved(folder)[:8]:
         rows = [answer(model, [0, 1], found, present) for present in (True, False)]
-        rows[0]["contains"] = "o" in found.question.text.split()[-1]  # the tiny model is never right
+        rows[0]["contains"] = (
+            "o" in found.question.text.split()[-1]
+        )  # the tiny model is never right
         write_lines(folder / "answers.tiny.jsonl", rows)
     return folder
 
