@@ -206,6 +206,16 @@ def test_a_passage_is_found_behind_its_number_and_where_it_was_shortened() -> No
         assert [move.num_tokens for move in plan.moves] == [20 - number]
 
 
+def test_of_each_run_as_many_first_tokens_lead() -> None:
+    reader = reader_after("cb", "ba")
+    parts = shown("a", "b", "c")
+    with reader.tree.find(set("abc"), ROOT) as copies:
+        plan = plan_blend(parts, len(SYSTEM.token_ids), copies, 0.1)
+        starts = [move.new_start for move in plan.moves]
+        assert len(plan.leading) == plan.num_chosen // 2 == 6
+        assert plan.leading == [*starts, *(start + 1 for start in starts)]
+
+
 def test_passages_of_another_model_or_tenant_are_not_found() -> None:
     reader = reader_after("ab")
     with reader.tree.find({"a", "b"}, root_key(MODEL.fingerprint, "somebody else")) as copies:
@@ -227,7 +237,7 @@ def test_what_is_chosen_is_what_the_question_attends_to() -> None:
     torch.testing.assert_close(paid.total, expected, atol=1e-3, rtol=0)
 
 
-def test_what_is_computed_anew_is_what_the_question_attends_to() -> None:
+def test_what_is_computed_anew_comes_first_or_is_what_the_question_attends_to() -> None:
     reader = reader_after("cb", "ba")
     parts = shown("a", "b", "c")
     plan, cache = blended(reader, parts, 0.3)
@@ -238,13 +248,16 @@ def test_what_is_computed_anew_is_what_the_question_attends_to() -> None:
     chosen = [position for position in plan.moved if moves[position]]
     left = [position for position in plan.moved if not moves[position]]
     assert len(chosen) == plan.num_chosen == -(-len(plan.moved) * 3 // 10)
+    assert set(plan.leading) < set(chosen)
+    attended = [position for position in chosen if position not in plan.leading]
+    assert len(attended) == -(-plan.num_chosen // 2)
     naive.crop(len(joined(parts[:-1])))
     with AttentionPaid() as paid:
         looked = PatchCache(MODEL, len(plan.token_ids), [(0, whole(naive))])
         looked.aim(torch.arange(naive.length, len(plan.token_ids)))
         MODEL.forward(torch.tensor([ASKED.token_ids]), looked)
     assert paid.total is not None
-    assert float(paid.total[chosen].mean()) > 2 * float(paid.total[left].mean())
+    assert float(paid.total[attended].mean()) > 2 * float(paid.total[left].mean())
 
 
 def test_what_is_not_known_yet_is_not_attended_to() -> None:

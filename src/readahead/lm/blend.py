@@ -1,12 +1,13 @@
 """Passages that were read elsewhere, moved to where a prompt wants them; the opt-in of reuse.
 
 *Approximate*: the keys and values of a passage are those that it had behind other tokens. Its keys
-are rotated to the new place, and the share of its tokens that the question attends to most is
-computed anew, with everything that is not known. Computing all anew is a plain prefill; what the
-rest costs in answers is printed by ``benchmarks/bench_blend.py``.
+are rotated to the new place, and a share of its tokens is computed anew, with everything that is
+not known: for one half its first ones [Hu25], for the other those that the question attends to most
+[Wang26]. Computing all anew is a plain prefill; what the rest costs in answers is printed by
+``benchmarks/bench_blend.py``.
 
-Departs from CacheBlend [Yao25], which chooses by how much values change in a first layer; and from
-[Wang26], which chooses by what the question attends to, as here, but weighs the layers.
+Departs from both, which take one kind only: together they come closer to a plain prefill.
+Departs from CacheBlend [Yao25], which chooses by how much values change in a first layer.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class Blender:
         return placed
 
     def _chosen(self, plan: Plan, patch: PatchCache, cancelled: Cancelled) -> Tensor:
-        """Return the moved positions that the question attends to most, (num_chosen,)."""
+        """Return the first tokens of the runs, and what the question attends to: (num_chosen,)."""
         positions = torch.tensor(plan.moved, dtype=torch.long, device=patch.device)
         if not plan.num_looking:
             return positions[: plan.num_chosen]
@@ -165,6 +166,7 @@ class Blender:
         if not is_read:
             return positions[: plan.num_chosen]
         assert paid.total is not None, "sdpa attention was not called"
+        paid.total[plan.leading] = torch.inf
         return positions[paid.total[positions].topk(plan.num_chosen).indices]
 
     def _read(self, plan: Plan, patch: PatchCache, rows: Tensor, cancelled: Cancelled) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, islice, zip_longest
 
 from readahead.lm.node import Node
 from readahead.lm.prefixtree import Copies
@@ -64,6 +64,13 @@ class Plan:
     def num_chosen(self) -> int:
         """Return how many of the moved tokens are computed anew."""
         return math.ceil(self.share * len(self.moved))
+
+    @property
+    def leading(self) -> list[int]:
+        """Return half of what is computed anew: the first tokens of the runs, as many of each."""
+        in_turn = zip_longest(*(move.positions for move in self.moves))
+        firsts = (position for turn in in_turn for position in turn if position is not None)
+        return list(islice(firsts, self.num_chosen // 2))
 
     @property
     def num_looking(self) -> int:
