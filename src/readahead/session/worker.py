@@ -179,18 +179,24 @@ class Worker:
             return None
         if typed is None:
             return None if "suggest" in self._done else "suggest"
-        whole = typed.text.strip()
-        state = self._state_of(typed)
-        if self._done.get("finish") == (whole, True):
-            return None
-        is_resting = time.monotonic() - typed.last_s >= self._config.rest_s
-        if is_resting and looks_finished(whole):
-            return "finish"
         if self._time_left_s(typed) > 0:
             return None
+        state = self._state_of(typed)
+        if self._can_finish(typed):
+            # Once to read it all and, when no key has moved for long enough, once to decode.
+            return None if self._done.get("finish") == self._stage(typed) else "finish"
         if self._done.get("guess") != state:
             return "guess"
-        return "warm" if is_resting and self._done.get("warm") != state else None
+        _, is_settled = state
+        return "warm" if is_settled and self._done.get("warm") != state else None
+
+    def _can_finish(self, typed: Typed) -> bool:
+        """Return whether the line stands still and reads like a whole question."""
+        return self._state_of(typed)[1] and looks_finished(typed.text)
+
+    def _stage(self, typed: Typed) -> tuple[str, bool]:
+        """Return the line, and whether no key has moved for so long that Enter is likely."""
+        return typed.text.strip(), time.monotonic() - typed.last_s >= self._config.rest_s
 
     def _state_of(self, typed: Typed) -> tuple[str, bool]:
         """Return how much of the line is certain, and whether its last word is, too."""
@@ -220,6 +226,7 @@ class Worker:
 
     def _do(self, task: _Task, typed: Typed) -> None:
         part, is_settled = self._state_of(typed)
+        stage = self._stage(typed)
 
         def cancelled() -> bool:
             return self._is_outdated(task, typed, part)
@@ -230,7 +237,7 @@ class Worker:
         trace = self._trace = self._trace or self._new_trace()
         try:
             self._refresh()
-            is_done = self._step(task, typed, is_settled, cancelled, trace)
+            is_done = self._step(task, typed, is_settled, stage[1], cancelled, trace)
             reason = self._prefetcher.reason
         except ReadaheadError as error:
             # A guess that fails costs nothing: the question, once asked, says what is wrong.
@@ -241,7 +248,7 @@ class Worker:
             is_done, reason = True, f"a fault: {type(error).__name__}: {error}"
         with self._wake:
             if is_done:
-                self._done[task] = part, is_settled
+                self._done[task] = stage if task == "finish" else (part, is_settled)
             if self._typed is not None:
                 self.status = self._current_status(reason)
 
@@ -250,6 +257,7 @@ class Worker:
         task: _Task,
         typed: Typed,
         is_settled: bool,
+        is_resting: bool,
         cancelled: Callable[[], bool],
         trace: Trace,
     ) -> bool:
@@ -258,7 +266,9 @@ class Worker:
         if task == "suggest":
             return self._idle(cancelled, trace)
         if task == "finish":
-            return prefetcher.finish(typed.text, request, cancelled=cancelled, trace=trace)
+            return prefetcher.finish(
+                typed.text, request, decodes=is_resting, cancelled=cancelled, trace=trace
+            )
         if task == "warm":
             return prefetcher.warm(request, cancelled=cancelled, trace=trace)
         now_s = time.monotonic()
@@ -281,10 +291,7 @@ class Worker:
             return now is not None or task != "suggest"
         if task != "guess":
             return now.text != typed.text
-        is_resting = time.monotonic() - now.last_s >= self._config.rest_s
-        if is_resting and looks_finished(now.text):
-            return True  # it can be finished
-        return self._state_of(now)[0] != part
+        return self._can_finish(now) or self._state_of(now)[0] != part
 
     def _current_status(self, reason: str) -> Status:
         prefetcher = self._prefetcher

@@ -174,15 +174,18 @@ def test_the_question_is_read_once_the_gate_is_sure() -> None:
     assert read[0.0] - read[1.0] == len(question)
 
 
-def test_a_settled_text_is_taken_whole_and_read_without_the_gate() -> None:
+def test_a_finished_question_is_read_without_the_gate_before_anything_is_decoded() -> None:
     ahead, trace = prefetcher(threshold=1.0), Trace("test")
-    kwargs = dict(since_first_s=9.0, since_last_s=9.0, trace=trace)
-    ahead.guess(QUESTION, REQUEST, **kwargs)  # type: ignore[arg-type]
+    ahead.guess(QUESTION, REQUEST, since_first_s=9.0, since_last_s=9.0, trace=trace)
     assert ahead.prompt is None
-    ahead.guess(QUESTION, REQUEST, is_settled=True, **kwargs)  # type: ignore[arg-type]
+    assert ahead.finish(QUESTION, REQUEST, decodes=False, trace=trace)
+    assert "decoded_ahead_tokens" not in trace.counters
+    computed = trace.counters["computed_tokens"]
     start, text = take(ahead, QUESTION, trace)
-    assert start.num_kept_passages == 2
     assert text == cold(QUESTION, start.prompt.passages)
+    assert (start.num_kept_passages, start.num_pieces_ahead) == (2, 0)
+    assert trace.counters["computed_tokens"] - computed == PARAMS.max_new_tokens
+    assert len(start.prompt.token_ids) - 1 == computed
 
 
 def test_a_settled_text_that_seems_unfinished_asks_the_gate() -> None:
@@ -298,7 +301,7 @@ words = st.sampled_from(
 @given(
     typed=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=4),
     asked=st.lists(words, min_size=1, max_size=6),
-    steps=st.lists(st.sampled_from(["guess", "finish", "warm"]), min_size=4, max_size=4),
+    steps=st.lists(st.sampled_from(["guess", "finish", "read", "warm"]), min_size=4, max_size=4),
     patience=st.lists(st.integers(0, 6), min_size=4, max_size=4),
     policy=st.sampled_from(["same-set", "exact-order", "relaxed"]),
     budget=st.sampled_from([0, 20_000, 10**9]),
@@ -319,8 +322,8 @@ def test_whatever_is_typed_the_answer_is_that_of_a_cold_run(
             settled = num_steps % 2 == 0
             kwargs = dict(since_first_s=9, since_last_s=9, is_settled=settled, trace=trace)
             ahead.guess(text, REQUEST, cancelled=stop, **kwargs)  # type: ignore[arg-type]
-        elif step == "finish":
-            ahead.finish(text, REQUEST, cancelled=stop, trace=trace)
+        elif step in {"finish", "read"}:
+            ahead.finish(text, REQUEST, decodes=step == "finish", cancelled=stop, trace=trace)
         else:
             ahead.warm(REQUEST, cancelled=stop, trace=trace)
     question = " ".join(asked)

@@ -22,7 +22,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.gate import Decision, TypingGate
 from readahead.speculation.retrieval.guess import Ahead, Find, Found, Request, Start
 from readahead.speculation.retrieval.prompts import Prompts
-from readahead.speculation.retrieval.typed import complete_part, looks_finished
+from readahead.speculation.retrieval.typed import complete_part
 from readahead.trace import Trace
 
 
@@ -88,8 +88,6 @@ class Prefetcher:
     ) -> bool:
         """Retrieve with what is typed and read what is found, if the gate lets it pass.
 
-        A text that is settled and seems finished needs no gate: its passages are all read.
-
         Call it again with the same text to go on after a cancellation.
 
         Args:
@@ -121,19 +119,29 @@ class Prefetcher:
         decision, found = self.decision, self._found[part]
         if decision is None or not found.hits:
             return True
-        if is_settled and looks_finished(part):
-            prompt = self._best(part, found, request)
-        elif decision.passed:
-            on = self._on(found.context)
-            prompt = self._prompts.planned(part, found, decision, request, on)
-        else:
+        if not decision.passed:
             return True
+        on = self._on(found.context)
+        prompt = self._prompts.planned(part, found, decision, request, on)
         return self._read_ahead(prompt, decision, found.context, cancelled, trace)
 
     def finish(
-        self, text: str, request: Request, *, cancelled: Cancelled = never, trace: Trace
+        self,
+        text: str,
+        request: Request,
+        *,
+        decodes: bool = True,
+        cancelled: Cancelled = never,
+        trace: Trace,
     ) -> bool:
         """Read a question that seems finished as a whole, and decode the answer's first tokens.
+
+        Args:
+            text: All that is typed.
+            request: What the question is part of.
+            decodes: Whether to decode, too.
+            cancelled: True ends it within one step; what was read is kept.
+            trace: Gets a ``guess`` span.
 
         Returns:
             Whether there is nothing left to do for this text.
@@ -155,7 +163,8 @@ class Prefetcher:
             self.ahead = Ahead.begin(
                 self._reader.model, question, prompt, reading, request.params, trace
             )
-        return self.ahead.decode(self._config.decode_ahead_tokens, cancelled, trace)
+        limit = self._config.decode_ahead_tokens if decodes else 0
+        return self.ahead.decode(limit, cancelled, trace)
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
         """Read the runners-up in the place of the first passage, should one of them overtake it.
