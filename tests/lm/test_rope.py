@@ -1,5 +1,6 @@
 """Keys that are moved are those of a reading at the new place; what cannot be moved is refused."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -174,6 +175,14 @@ def test_biases_by_distance_are_refused() -> None:
     config = BloomConfig(vocab_size=259, hidden_size=32, n_layer=2, n_head=4)
     config.max_position_embeddings = 256
     assert rope_refusal(made(BloomForCausalLM(config))) == "it has no rotary positions"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_real_model_is_not_refused(smollm: TransformersModel, dtype: torch.dtype) -> None:
+    backend = copy.deepcopy(smollm.backend).to(dtype)
+    model = TransformersModel(backend, smollm.tokenizer._control)
+    assert rope_refusal(model) == ""
 
 
 def test_short_floats_are_no_reason_to_refuse() -> None:

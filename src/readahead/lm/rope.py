@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from readahead.lm.model import TransformersModel
 
 _STATIC = frozenset({"default", "linear", "llama3", "yarn"})
-_NUM_PROBES, _PROBE_SHIFT = 8, 61
-# A key left in its place, or turned the wrong way, is off by about its own length.
-_TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3}
-_TOLERANCE_SHORT = 0.05
+# Plain words: control tokens are so large in some models that short floats lose the rest.
+_PROBE, _NUM_PROBES, _PROBE_SHIFT = "The keeper of the lamp wrote down what was seen.", 8, 61
+# Of what is left of a move once it is rotated back: about nothing, or about all of it.
+_TOLERANCE, _TOLERANCE_SHORT = 0.01, 0.2
 
 
 def rotated(keys: Tensor, inv_freq: Tensor, delta: int) -> Tensor:
@@ -98,13 +98,13 @@ def _probed(model: TransformersModel) -> str:
     if refusal := near.refusal or far.refusal:
         return refusal
     inv_freq = inverse_frequencies(model)
-    pairs = zip(near.cut(0, _NUM_PROBES).keys, far.cut(0, _NUM_PROBES).keys, strict=True)
-    tolerance = _TOLERANCE.get(model.dtype, _TOLERANCE_SHORT)
+    pairs = zip(near.cut(0, near.length).keys, far.cut(0, far.length).keys, strict=True)
+    tolerance = _TOLERANCE if model.dtype.itemsize >= 4 else _TOLERANCE_SHORT
     for layer, (key, at_far) in enumerate(pairs):
         if 2 * len(inv_freq) > key.shape[-1]:
             return "its angles do not fit its keys"
         gap = (rotated(key, inv_freq, _PROBE_SHIFT).float() - at_far.float()).norm()
-        if not gap <= tolerance * at_far.float().norm():
+        if not gap <= tolerance * (key.float() - at_far.float()).norm():
             return f"the keys of its layer {layer} do not move by rotation"
     return ""
 
@@ -112,7 +112,7 @@ def _probed(model: TransformersModel) -> str:
 def _read_at(model: TransformersModel, start: int) -> KVCache:
     cache = _Shifted(model.backend.config.get_text_config(decoder=True), device=model.device)
     cache.start = start
-    model.forward(torch.arange(1, _NUM_PROBES + 1)[None], cache)
+    model.forward(torch.tensor([model.tokenizer.encode(_PROBE)[:_NUM_PROBES]]), cache)
     return cache
 
 
