@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -70,7 +70,7 @@ class PlainChat:
         trace.count("prompt_tokens", len(prompt.token_ids))
         token_ids: list[int] = []
 
-        def pieces() -> Iterator[Piece]:
+        def pieces() -> Generator[Piece]:
             params = sampling_params(config.generation)
             for piece in generate.stream(target, prompt.token_ids, params, trace=trace):
                 token_ids.extend(piece.token_ids)
@@ -78,7 +78,7 @@ class PlainChat:
 
         similarity = engine.knowledge.similarity
         reply = Reply(question, prompt.passages, trace, config, similarity=similarity)
-        *_, answer = reply.events(pieces())
+        *_, answer = reply.events(engine.turns.steps(pieces()))
         assert isinstance(answer, Answer)
         said = build_prompt(target.tokenizer, question, (), max_tokens=room, context=self._history)
         self._history = Context((*said.parts, Part(tuple(token_ids))))

@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "knowledge": BASE | MIDDLE,
     "reply": BASE | MIDDLE | {"citing"},
     "turns": set(),
-    "plain": BASE | MIDDLE | {"reply", "knowledge", "speculation"},
+    "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "engine": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge"},
     "session": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation", "engine"},
     "evaluation": BASE | MIDDLE | {"plain", "knowledge", "speculation", "engine", "session"},

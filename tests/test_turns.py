@@ -1,6 +1,9 @@
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+
+import pytest
 
 from readahead.turns import Turns
 
@@ -14,13 +17,31 @@ def test_guesses_see_that_an_answer_runs() -> None:
     assert not turns.is_answering
 
 
+def count(num: int, names: set[str]) -> Generator[int]:
+    for number in range(num):
+        names.add(threading.current_thread().name)
+        yield number
+
+
+def test_all_steps_are_made_by_one_thread_which_is_not_the_callers() -> None:
+    turns, names = Turns(), set[str]()
+    assert list(turns.steps(count(3, names))) == [0, 1, 2]
+    turns.run(lambda: names.add(threading.current_thread().name))
+    assert len(names) == 1
+    assert threading.current_thread().name not in names
+
+
 def test_the_model_is_free_between_the_steps_of_an_answer() -> None:
     turns = Turns()
     seen = []
-    for item in turns.steps(iter([1, 2])):
-        with turns.step():
-            seen.append(item)
-    assert seen == [1, 2]
+    for item in turns.steps(count(2, set())):
+        seen.append(turns.run(lambda number=item: number * 10))  # type: ignore[misc]
+    assert seen == [0, 10]
+
+
+def test_who_has_the_model_may_ask_for_it_again() -> None:
+    turns = Turns()
+    assert turns.run(lambda: turns.run(lambda: 7)) == 7
 
 
 def test_a_step_waits_for_the_one_that_runs() -> None:
@@ -28,29 +49,69 @@ def test_a_step_waits_for_the_one_that_runs() -> None:
     order: list[str] = []
     began = threading.Event()
 
-    def slow() -> Iterator[str]:
+    def slow() -> None:
         began.set()
-        threading.Event().wait(0.05)
+        time.sleep(0.05)
         order.append("slow")
-        yield "slow"
 
-    thread = threading.Thread(target=lambda: list(turns.steps(slow())))
+    thread = threading.Thread(target=turns.run, args=(slow,))
     thread.start()
     began.wait()
-    with turns.step():
-        order.append("quick")
+    turns.run(lambda: order.append("quick"))
     thread.join()
     assert order == ["slow", "quick"]
 
 
-def test_an_error_in_a_step_leaves_the_model_free() -> None:
+def test_an_error_in_a_step_reaches_the_caller_and_leaves_the_model_free() -> None:
     turns = Turns()
 
-    def broken() -> Iterator[int]:
+    def broken() -> Generator[int]:
         yield 1
-        raise ValueError
+        raise ValueError("oops")
 
-    with suppress(ValueError):
+    with pytest.raises(ValueError, match="oops"):
         list(turns.steps(broken()))
-    with turns.step():
-        pass
+    assert turns.run(lambda: 7) == 7
+
+
+def test_who_stops_taking_steps_ends_them() -> None:
+    turns, ended = Turns(), []
+
+    def endless() -> Generator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.append(threading.current_thread().name)
+
+    steps = turns.steps(endless())
+    next(steps)
+    del steps
+    assert len(ended) == 1
+
+
+def test_an_interrupt_waits_for_the_end_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    done = threading.Event()
+
+    def slow() -> None:
+        time.sleep(0.05)
+        done.set()
+
+    submit = turns._thread.submit
+
+    def interrupting(function: Callable[[], object]) -> Future[object]:
+        future: Future[object] = submit(function)
+        whole = future.result
+
+        def result() -> object:
+            monkeypatch.setattr(future, "result", whole)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(future, "result", result)
+        return future
+
+    monkeypatch.setattr(turns._thread, "submit", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        turns.run(slow)
+    assert done.is_set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 from readahead.config import Config, load_config
@@ -50,6 +50,7 @@ class Engine:
         """Close the knowledge base, and forget what was read."""
         if "reader" in vars(self):
             self.reader.tree.close()
+        self.turns.close()
         self.knowledge.close()
 
     def __enter__(self) -> Self:
@@ -73,13 +74,15 @@ class Engine:
                 f"{models.target!r} is an embedding model and cannot answer.",
                 remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
             )
-        return TransformersModel.load(
+        load = partial(
+            TransformersModel.load,
             found.folder,
             device=models.device,
             dtype=models.dtype,
             name=models.target,
             prefill_step_tokens=models.prefill_step_tokens,
         )
+        return self.turns.run(load)
 
     @cached_property
     def reader(self) -> PrefixReader:
@@ -98,7 +101,8 @@ class Engine:
         """
         target, reader = self.target, self.reader
         free = free_bytes(target.device) + reader.tree.num_bytes
-        limit = min(target.max_context_tokens, readable_tokens(free, reader.bytes_per_token))
+        bytes_per_token = self.turns.run(lambda: reader.bytes_per_token)
+        limit = min(target.max_context_tokens, readable_tokens(free, bytes_per_token))
         return max(0, limit - self.config.generation.max_new_tokens)
 
     def load(self) -> Self:
@@ -163,10 +167,17 @@ class Engine:
         trace = Trace("ask", question=question, method=method, target=target.name)
         injects = self.config.inject.enabled if inject is None else inject
         run = PlainRun(
-            self.knowledge, target, trace, question, self.max_prompt_tokens, injects=injects
+            self.knowledge,
+            target,
+            trace,
+            question,
+            self.max_prompt_tokens,
+            self.turns,
+            injects=injects,
         )
         try:
-            yield from run.events(filter, cancelled)
+            with self.turns.answer():
+                yield from run.events(filter, cancelled)
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")

@@ -18,6 +18,7 @@ from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.speculation.retrieval.inject import Injected, Injecting
 from readahead.trace import Trace
+from readahead.turns import Turns
 from readahead.types import Hit, Passage
 
 
@@ -43,12 +44,14 @@ class PlainRun:
         trace: Trace,
         question: str,
         max_prompt_tokens: int,
+        turns: Turns,
         *,
         injects: bool,
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
         self._max_prompt_tokens = max_prompt_tokens
+        self._turns = turns
         self._injects = injects
         self._target = target
         self._trace = trace
@@ -75,7 +78,7 @@ class PlainRun:
                 cancelled=cancelled,
                 trace=self._trace,
             )
-        yield from reply.events(pieces)
+        yield from reply.events(self._turns.steps(pieces))
 
     def _trace_passages(self, hits: Sequence[Hit]) -> None:
         """Note what is shown; a trace goes when one of its passages is removed."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,16 +12,25 @@ T = TypeVar("T")
 
 
 class Turns:
-    """Shared by all that runs on one model.
+    """One thread that has the model; shared by all that runs on it.
 
-    A guess holds the model while it runs, asks ``is_answering`` between its steps, and leaves when
+    A guess keeps the thread while it runs, asks ``is_answering`` between its steps, and leaves when
     it is true; so an answer waits for one step of a guess at most, and is never slowed by one.
+
+    It is a thread, not a lock, because each thread that computes in parallel has workers of its
+    own: with two such threads there are more workers than cores, and each step takes a third
+    longer.
     """
 
     def __init__(self) -> None:
-        self._model = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "model", self._enter)
+        self._ident: int | None = None
         self._count = threading.Lock()
         self._num_answers = 0
+
+    def close(self) -> None:
+        """End the thread once it is idle."""
+        self._thread.shutdown(wait=False)
 
     @property
     def is_answering(self) -> bool:
@@ -38,18 +48,33 @@ class Turns:
             with self._count:
                 self._num_answers -= 1
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Have the model for the ``with`` body."""
-        with self._model:
-            yield
+    def run(self, function: Callable[[], T]) -> T:
+        """Return what ``function`` returns, run by the thread that has the model."""
+        if threading.get_ident() == self._ident:
+            return function()
+        future: Future[T] = self._thread.submit(function)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt ends the waiting, not the step: nobody may touch what it works on.
+            wait([future])
+            raise
 
-    def steps(self, items: Iterator[T]) -> Iterator[T]:
+    def steps(self, items: Generator[T]) -> Iterator[T]:
         """Yield ``items``, having the model while each is made, not while it is used."""
-        while True:
-            with self._model:
-                try:
-                    item = next(items)
-                except StopIteration:
-                    return
-            yield item
+        try:
+            while (item := self.run(lambda: next(items, _END))) is not _END:
+                assert not isinstance(item, _End)
+                yield item
+        finally:
+            self.run(items.close)
+
+    def _enter(self) -> None:
+        self._ident = threading.get_ident()
+
+
+class _End:
+    """Stands behind the last item."""
+
+
+_END = _End()

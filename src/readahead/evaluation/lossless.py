@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from readahead.engine import Engine
 from readahead.errors import InputError
@@ -52,7 +53,8 @@ def is_lossless(engine: Engine, turn: Turn) -> bool:
     equally likely.
     """
     params = sampling_params(engine.config.generation)
-    cold = generate.generate(engine.target, [turn.prompt.token_ids], params)[0]
+    prompts = [turn.prompt.token_ids]
+    (cold,) = engine.turns.run(partial(generate.generate, engine.target, prompts, params))
     return cold.token_ids == turn.token_ids
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -87,9 +88,8 @@ class Session:
     def fork(self) -> Session:
         """Return a session that has had the same turns; the two go on independently."""
         twin = Session(self._engine, filter=self._filter)
-        with self._engine.turns.step():
-            twin._conversation = self._conversation.fork()
-            twin._prefetcher.reset(self._prefetcher.fork_reading())
+        twin._conversation = self._conversation.fork()
+        twin._prefetcher.reset(self._engine.turns.run(self._prefetcher.fork_reading))
         return twin
 
     def save(self, file: Path) -> None:
@@ -175,12 +175,8 @@ class Session:
     def _answer(self, question: str, trace: Trace, cancelled: Cancelled) -> Iterator[Event]:
         engine = self._engine
         found = self._found(question, trace)  # while a guess ends its step
-        with engine.turns.step():
-            if self._refresh():
-                found = self._conversation.find(question, trace)
-            start = self._prefetcher.take(
-                question, found, self._request, cancelled=cancelled, trace=trace
-            )
+        start = engine.turns.run(partial(self._start, question, found, cancelled, trace))
+        found = start.found
         self._note(start, trace)
         check_passages(start.prompt, self._request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
@@ -207,6 +203,13 @@ class Session:
         finally:
             turn = Turn(question, start.prompt, tuple(token_ids), reply.text)
             self._append(turn, start)
+
+    def _start(self, question: str, found: Found, cancelled: Cancelled, trace: Trace) -> Start:
+        if self._refresh():
+            found = self._conversation.find(question, trace)
+        return self._prefetcher.take(
+            question, found, self._request, cancelled=cancelled, trace=trace
+        )
 
     def _found(self, question: str, trace: Trace) -> Found:
         """Return what there is to show for the question, found ahead or now."""

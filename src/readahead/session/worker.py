@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from readahead.config import PrefetchConfig
@@ -165,8 +166,7 @@ class Worker:
                     return
                 typed = self._typed or _NOTHING
             assert task is not None
-            with self._turns.step():
-                self._do(task, typed)
+            self._turns.run(partial(self._do, task, typed))
 
     @property
     def _is_over(self) -> bool:

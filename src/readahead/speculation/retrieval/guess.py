@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -89,6 +89,11 @@ class Ahead:
         """Return whether the answer has ended already."""
         return bool(self.pieces) and self.pieces[-1].finish_reason is not None
 
+    def all_pieces(self) -> Generator[Piece]:
+        """Yield what was decoded, and go on from there."""
+        yield from self.pieces
+        yield from self.rest
+
     def decode(self, limit: int, cancelled: Cancelled, trace: Trace) -> bool:
         """Decode until there are ``limit`` pieces; return whether it came to that or the end."""
         while len(self.pieces) < limit and not self.is_finished:
@@ -113,7 +118,7 @@ class Start:
 
     prompt: Prompt
     found: Found
-    pieces: Iterator[Piece]
+    pieces: Generator[Piece]
     reading: Reading
     num_ready_tokens: int
     num_useful_tokens: int

@@ -8,8 +8,7 @@ reader was told to blend.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Generator, Sequence
 
 from readahead.config import PrefetchConfig
 from readahead.lm import generate
@@ -343,7 +342,7 @@ class Prefetcher:
         return Start(
             ahead.prompt,
             found,
-            chain(ahead.pieces, ahead.rest),
+            ahead.all_pieces(),
             ahead.reading,
             len(ahead.prompt.token_ids),
             *self._use_of(ahead.prompt),
@@ -357,7 +356,7 @@ class Prefetcher:
         reading: Reading,
         cancelled: Cancelled,
         trace: Trace,
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece]:
         """Yield the answer; its passages are kept once they are read."""
         pieces = generate.stream(
             self._reader.model,
