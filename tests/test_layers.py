@@ -16,7 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "speculation": BASE | MIDDLE,
     "knowledge": BASE | MIDDLE,
     "reply": BASE | MIDDLE | {"citing"},
-    "turns": set(),
+    "turns": {"errors"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "engine": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge"},
     "session": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation", "engine"},

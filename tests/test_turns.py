@@ -5,6 +5,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from readahead.errors import InputError
 from readahead.turns import Turns
 
 
@@ -115,3 +116,38 @@ def test_an_interrupt_waits_for_the_end_of_the_step(monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         turns.run(slow)
     assert done.is_set()
+
+
+def test_what_runs_sees_that_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    cancelled = turns.or_interrupted(lambda: False)
+    assert not cancelled()
+    submit = turns._thread.submit
+
+    def interrupting(function: Callable[[], object]) -> Future[object]:
+        future: Future[object] = submit(function)
+
+        def result() -> object:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(future, "result", result)
+        return future
+
+    def long() -> None:
+        end_s = time.monotonic() + 20
+        while not cancelled() and time.monotonic() < end_s:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(turns._thread, "submit", interrupting)
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        turns.run(long)
+    assert time.monotonic() - began_s < 10
+    assert not cancelled()
+
+
+def test_a_closed_thread_says_so() -> None:
+    turns = Turns()
+    turns.close()
+    with pytest.raises(InputError, match="closed"):
+        turns.run(lambda: 7)

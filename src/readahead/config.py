@@ -55,7 +55,7 @@ class RetrievalConfig(_Section):
     num_candidates: int = Field(
         50, gt=0, le=100_000, description="hits taken from each of the two searches"
     )
-    rrf_k: int = Field(5, ge=0, description="the constant of reciprocal rank fusion")
+    rrf_k: int = Field(5, ge=0, le=1_000_000, description="the constant of reciprocal rank fusion")
     kind_weights: Mapping[str, Weight] = Field({"title": 2.0, "code": 1.5})
     mode: Literal["hybrid", "lexical", "dense"] = "hybrid"
 
@@ -67,7 +67,9 @@ class ModelsConfig(_Section):
     embedder: str = "all-minilm-l6-v2"
     device: str = "auto"
     dtype: Dtype = "auto"
-    prefill_step_tokens: int = Field(256, gt=0, description="a request can be cancelled between")
+    prefill_step_tokens: int = Field(
+        256, gt=0, le=1_000_000, description="a request can be cancelled between"
+    )
 
 
 class CacheConfig(_Section):
@@ -109,20 +111,24 @@ class PrefetchConfig(_Section):
         0, ge=0, le=16, description="passages behind the first that are read in its place, too"
     )
     min_tokens: int = Field(3, ge=1, description="words typed before anything is guessed")
-    min_typing_s: float = Field(0.3, ge=0, description="time since the first stroke")
-    debounce_s: float = Field(0.01, ge=0, description="time since the last stroke")
+    min_typing_s: float = Field(0.3, ge=0, le=86_400, description="time since the first stroke")
+    debounce_s: float = Field(0.01, ge=0, le=86_400, description="time since the last stroke")
     settle_s: float = Field(
         0.12,
         ge=0,
+        le=86_400,
         description="of no stroke, after which the last word is whole; more if typing is slow",
     )
     rest_s: float = Field(
-        0.3, ge=0, description="of no stroke, after which a finished question is read whole"
+        0.3,
+        ge=0,
+        le=86_400,
+        description="of no stroke, after which a finished question is read whole",
     )
     held_back_tokens: int = Field(
         8, ge=0, description="of the typed text, not read while keys move"
     )
-    step_tokens: int = Field(96, gt=0, description="read between two looks at the keys")
+    step_tokens: int = Field(96, gt=0, le=100_000, description="read between two looks at the keys")
     decode_ahead_tokens: int = Field(16, ge=0, description="of the answer, before it is asked for")
     num_suggestions: int = Field(
         2, ge=0, le=8, description="questions made up between turns; 0 switches this off"
@@ -130,7 +136,7 @@ class PrefetchConfig(_Section):
 
 
 class InjectConfig(_Section):
-    """What is retrieved while an answer is being written."""
+    """What is retrieved while the answer to a single question is being written."""
 
     enabled: bool = False
     max_injections: int = Field(2, ge=0, le=16, description="in one answer")
@@ -157,7 +163,7 @@ class InjectConfig(_Section):
 class GenerationConfig(_Section):
     """How answers are decoded; temperature 0 is greedy."""
 
-    max_new_tokens: int = Field(256, gt=0)
+    max_new_tokens: int = Field(256, gt=0, le=1_000_000)
     temperature: float = Field(0.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0, description="0 keeps every token")

@@ -177,7 +177,7 @@ class Engine:
         )
         try:
             with self.turns.answer():
-                yield from run.events(filter, cancelled)
+                yield from run.events(filter, self.turns.or_interrupted(cancelled))
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")

@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from readahead.errors import InputError
+
 T = TypeVar("T")
 
 
@@ -27,6 +29,7 @@ class Turns:
         self._ident: int | None = None
         self._count = threading.Lock()
         self._num_answers = 0
+        self._is_interrupted = False
 
     def close(self) -> None:
         """End the thread once it is idle."""
@@ -49,16 +52,29 @@ class Turns:
                 self._num_answers -= 1
 
     def run(self, function: Callable[[], T]) -> T:
-        """Return what ``function`` returns, run by the thread that has the model."""
+        """Return what ``function`` returns, run by the thread that has the model.
+
+        Raises:
+            InputError: The thread was ended.
+        """
         if threading.get_ident() == self._ident:
             return function()
-        future: Future[T] = self._thread.submit(function)
+        try:
+            future: Future[T] = self._thread.submit(function)
+        except RuntimeError:
+            raise InputError("The engine is closed.", remedy="Open another one.") from None
         try:
             return future.result()
         except BaseException:
-            # An interrupt ends the waiting, not the step: nobody may touch what it works on.
+            # An interrupt ends the waiting; nobody may touch what the step works on before it ends.
+            self._is_interrupted = True
             wait([future])
+            self._is_interrupted = False
             raise
+
+    def or_interrupted(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
+        """Return what is true if ``cancelled`` is, or an interrupt waits for the running step."""
+        return lambda: self._is_interrupted or cancelled()
 
     def steps(self, items: Generator[T]) -> Iterator[T]:
         """Yield ``items``, having the model while each is made, not while it is used."""

@@ -13,6 +13,7 @@ from readahead.evaluation.lossless import is_lossless
 from readahead.lm.model import TransformersModel
 from readahead.session import Session
 from readahead.session.conversation import REMOVED
+from tests.conftest import make_llama, make_tokenizer
 from tests.session.test_conversation import ask, documents, opened
 
 FIRST = "What does the lamp of the lighthouse burn?"
@@ -94,6 +95,47 @@ def test_turns_that_show_what_is_gone_are_not_followed(
         assert REMOVED in answer.notes
         assert "whale oil" not in session.turns[-1].prompt.text
         assert is_lossless(engine, session.turns[-1])
+
+
+def test_what_was_not_followed_once_is_never_followed(engine: Engine, saved: Path) -> None:
+    engine.knowledge.remove(["lamp.txt", "keeper.txt"])
+    for _ in range(2):
+        with Session.load(engine, saved) as session:
+            assert session._conversation.context.parts == ()
+            session.save(saved)
+
+
+def test_a_shortened_passage_comes_back_as_it_was(tmp_path: Path) -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=560), make_tokenizer())
+    engine = opened(tmp_path, small)
+    text = b"The lamp of the lighthouse burns whale oil. " * 8
+    engine.knowledge.add(["-"], stdin=text, stdin_name="lamp.txt")
+    with Session(engine) as session:
+        ask(session, FIRST)
+        turn = session.turns[0]
+        assert turn.prompt.is_shortened
+        session.save(tmp_path / "saved.json")
+    with Session.load(engine, tmp_path / "saved.json") as session:
+        assert session.turns[0].prompt.token_ids == turn.prompt.token_ids
+
+
+def test_a_folder_is_no_place_to_save(engine: Engine, tmp_path: Path) -> None:
+    with Session(engine) as session:
+        for file in (tmp_path, Path(""), Path("/")):
+            with pytest.raises(StoreError, match="cannot be saved"):
+                session.save(file)
+    assert not list(tmp_path.parent.glob("*.part"))
+
+
+def test_a_fork_of_a_running_answer_stands_on_its_own(engine: Engine) -> None:
+    with Session(engine) as session:
+        ask(session, FIRST)
+        stream = session.submit(SECOND)
+        next(stream)
+        with session.fork() as twin:
+            list(stream)
+            ask(twin, THIRD)
+            assert [is_lossless(engine, turn) for turn in twin.turns] == [True, True]
 
 
 def test_another_target_is_refused(engine: Engine, saved: Path) -> None:

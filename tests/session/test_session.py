@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from readahead.engine import Engine
-from readahead.errors import ContextOverflow, InputError
+from readahead.errors import ContextOverflow, InputError, NotFound
 from readahead.evaluation.lossless import is_lossless
 from readahead.lm import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.session import Session
+from readahead.session.session import PACKED
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -320,3 +321,84 @@ def test_any_typing_at_any_pace_gives_the_answer_of_a_cold_run(
         answer = submit(session, question)
         assert answer.text == cold(engine, question.strip(), answer)
         assert session._worker.fault is None
+
+
+def test_a_second_question_waits_for_the_end_of_the_first(session: Session) -> None:
+    stream = session.submit(QUESTION)
+    next(stream)
+    with pytest.raises(InputError, match="answering already"):
+        submit(session, "what does a lamp burn?")
+    stream.close()
+    assert submit(session, "what does a lamp burn?").text
+
+
+def test_an_answer_that_never_began_can_be_followed(engine: Engine, session: Session) -> None:
+    answer = list(session.submit(QUESTION, cancelled=lambda: True))[-1]
+    assert isinstance(answer, Answer)
+    assert answer.usage.completion_tokens == 0
+    submit(session, "and what does it do at night?")
+    assert is_lossless(engine, session.turns[1])
+
+
+def test_an_engine_that_is_closed_first_is_said_in_one_line(engine: Engine) -> None:
+    with Session(engine) as session:
+        session.type(QUESTION)
+        engine.turns.close()
+        with pytest.raises(InputError, match="closed"):
+            submit(session, QUESTION)
+
+
+def test_what_was_removed_is_not_ready_any_more(engine: Engine, session: Session) -> None:
+    session.type("what does a lamp burn?")
+    until(lambda: bool(session.status.passages))
+    engine.knowledge.remove(["lamps.txt"])
+    assert session.status.passages == ()
+
+
+def test_a_trace_of_what_was_removed_meanwhile_is_not_kept(
+    engine: Engine, session: Session
+) -> None:
+    for stream in (session.submit("what does a lamp burn?"), engine.stream("does a lamp burn?")):
+        next(stream)
+        engine.knowledge.remove(["lamps.txt"])
+        *_, answer = stream
+        assert isinstance(answer, Answer)
+        with pytest.raises(NotFound):
+            engine.knowledge.store.trace(answer.trace_id)
+        engine.knowledge.add(["-"], stdin=b"A lamp burns oil.", stdin_name="lamps.txt")
+
+
+def test_a_fault_in_the_middle_of_a_guess_costs_no_answer(
+    engine: Engine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(session, QUESTION)
+    session.type("and what does the moon do to the water?")
+    until(lambda: session.status.num_answer_tokens > 0)
+    whole, calls = engine.target.forward, [0]
+
+    def failing(*args: object, **kwargs: object) -> object:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise RuntimeError("oops")
+        return whole(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine.target, "forward", failing)
+    session.type("and what burns oil at night in a lamp by the sea?")
+    until(lambda: session._worker.fault is not None)
+    monkeypatch.setattr(engine.target, "forward", whole)
+    submit(session, "and what does the moon do to the water?")
+    assert is_lossless(engine, session.turns[1])
+    session._worker.fault = None
+
+
+def test_packed_prefixes_are_told_in_the_answer(tmp_path: Path, model: TransformersModel) -> None:
+    flags = {**QUICK, "cache__storage": "int8", "cache__budget_bytes": 80_000, "retrieval__k": 1}
+    engine = open_engine(tmp_path, model, **flags)
+    with Session(engine) as session:
+        notes: list[str] = []
+        for question in (QUESTION, "what does a lamp burn?", "what does the moon do?") * 3:
+            notes += submit(session, question).notes
+            session._conversation.forget()
+            session._prefetcher.reset()
+    assert engine.reader.tree.steps["packed"] > 0
+    assert PACKED in notes

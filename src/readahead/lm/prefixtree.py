@@ -215,6 +215,8 @@ class PrefixTree:
             start = 0
             try:
                 for part in parts:
+                    if not part.token_ids:
+                        continue
                     if (stop := start + len(part.token_ids)) > cache.length:
                         break
                     cost_s = cost_s_per_token * len(part.token_ids)

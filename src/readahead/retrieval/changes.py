@@ -77,6 +77,16 @@ def delete_document(connection: apsw.Connection, document: int) -> None:
     connection.execute("DELETE FROM documents WHERE id = ?", (document,))
 
 
+def delete_orphan(connection: apsw.Connection, trace: str) -> None:
+    """Delete a trace that shows a passage of a document which is not there any more."""
+    connection.execute(
+        "DELETE FROM traces WHERE id = ? AND EXISTS "
+        "(SELECT 1 FROM json_each(body, '$.attributes.passages') "
+        "WHERE CAST(json_extract(value, '$.id') AS INTEGER) NOT IN (SELECT id FROM documents))",
+        (trace,),
+    )
+
+
 def put_vectors(
     connection: apsw.Connection, passages: Mapping[int, bytes], vectors: Mapping[bytes, Vector]
 ) -> None:

@@ -273,7 +273,10 @@ class Store:
     # Traces and health
 
     def add_trace(self, trace: Mapping[str, object], *, keep: int) -> None:
-        """Store a trace as JSON under its ``id``; only the last ``keep`` traces stay."""
+        """Store a trace as JSON under its ``id``; only the last ``keep`` traces stay.
+
+        One that shows a passage whose document was removed meanwhile is not stored.
+        """
         with self._database.write() as connection:
             sql = "INSERT OR REPLACE INTO traces (id, body) VALUES (?, ?)"
             connection.execute(sql, (storable(str(trace["id"])), json_text(trace)))
@@ -282,6 +285,7 @@ class Store:
                 "(SELECT number FROM traces ORDER BY number DESC LIMIT ?)",
                 (keep,),
             )
+            changes.delete_orphan(connection, storable(str(trace["id"])))
 
     def trace(self, id: str) -> dict[str, object]:
         """Return a trace.

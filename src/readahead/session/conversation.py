@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from typing import Self
 
 from readahead.engine import Engine
 from readahead.errors import ContextOverflow
@@ -30,12 +31,21 @@ class Turn:
     Attributes:
         prompt: All that the model read, the earlier turns among it.
         token_ids: The answer's.
+        shown: The id of each passage of ``prompt``, and where it ended, shortened or not; also of
+            those that are no longer stored.
     """
 
     question: str
     prompt: Prompt
     token_ids: tuple[int, ...]
     text: str
+    shown: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def said(cls, question: str, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> Self:
+        """Return the turn of an answer that has just been given."""
+        shown = tuple((passage.id, passage.end) for passage in prompt.passages)
+        return cls(question, prompt, token_ids, text, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +129,9 @@ class Conversation:
         # In the order in which the topic tells read from not read.
         hits = sorted(found.hits, key=lambda hit: hit.passage.id not in shown)
         self._topic.follow(verdict, hits, k=len(shown))
+        answer = (Part(turn.token_ids),) if turn.token_ids else ()
         self.context = Context(
-            (*turn.prompt.parts, Part(turn.token_ids)),
+            (*turn.prompt.parts, *answer),
             (*found.context.passages, *turn.prompt.passages),
             turn.prompt.text + turn.text,
         )

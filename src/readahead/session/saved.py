@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,22 @@ def save(conversation: Conversation, target: str, file: Path) -> None:
         {
             "question": turn.question,
             "follows": bool(found.context.parts),
-            "passages": [passage.id for passage in turn.prompt.passages],
+            "passages": [{"id": id, "end": end} for id, end in turn.shown],
             "hits": [{"id": hit.passage.id, "score": hit.score} for hit in found.hits],
             "text": turn.text,
             "token_ids": list(turn.token_ids),
         }
         for turn, found in zip(conversation.turns, conversation.found, strict=True)
     ]
-    temporary = file.with_name(f"{file.name}.part")
     try:
+        if file.is_dir():
+            raise IsADirectoryError("it is a folder")
+        temporary = file.with_name(f"{file.name}.part")
         temporary.write_text(
             json.dumps({"format": FORMAT, "target": target, "turns": turns}), encoding="utf-8"
         )
         temporary.replace(file)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise StoreError(
             f"The session cannot be saved to {file}: {error}.", remedy="Choose another file."
         ) from error
@@ -66,40 +69,40 @@ def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
         )
     live = engine.knowledge.store.live_versions()
     for turn in saved["turns"]:
-        ids = turn["passages"]
-        is_stale = any(id.rpartition(".")[0] not in live for id in ids)
+        shown = tuple((passage["id"], passage["end"]) for passage in turn["passages"])
+        is_stale = any(id.rpartition(".")[0] not in live for id, _ in shown)
         context = conversation.context if turn["follows"] else Context()
         # Without the turn that it followed, it cannot be followed either.
         is_orphan = turn["follows"] and not context.parts
         prompt = build_prompt(
             engine.target.tokenizer,
             turn["question"],
-            _passages(engine, ids),
+            [passage for one in shown for passage in _passages(engine, *one)],
             max_tokens=engine.target.max_context_tokens,
             context=context,
         )
         hits = tuple(
             Hit(passage, hit["score"])
             for hit in turn["hits"]
-            for passage in _passages(engine, [hit["id"]])
+            for passage in _passages(engine, hit["id"])
         )
         token_ids = tuple(turn["token_ids"])
         conversation.append(
-            Turn(turn["question"], prompt, token_ids, turn["text"]), Found(hits, context)
+            Turn(turn["question"], prompt, token_ids, turn["text"], shown), Found(hits, context)
         )
         if is_stale or is_orphan:
             conversation.forget(REMOVED)
 
 
-def _passages(engine: Engine, ids: list[str]) -> list[Passage]:
-    """Return the passages that are still there."""
-    found = []
-    for id in ids:
-        try:
-            found.append(engine.knowledge.store.passage(id))
-        except NotFound:
-            continue
-    return found
+def _passages(engine: Engine, id: str, end: int | None = None) -> list[Passage]:
+    """Return the passage, as far as ``end``, if it is still there."""
+    try:
+        passage = engine.knowledge.store.passage(id)
+    except NotFound:
+        return []
+    if end is None or end >= passage.end:
+        return [passage]
+    return [replace(passage, text=passage.text[: end - passage.start], end=end)]
 
 
 def _read(file: Path, num_tokens: int) -> dict[str, Any]:
@@ -120,8 +123,11 @@ def _read(file: Path, num_tokens: int) -> dict[str, Any]:
 
 def _check(turn: dict[str, Any], num_tokens: int) -> None:
     """Raise ValueError, KeyError or TypeError unless ``turn`` is what ``save`` writes."""
-    texts = [turn["question"], turn["text"], *turn["passages"], *(h["id"] for h in turn["hits"])]
+    records = [*turn["passages"], *turn["hits"]]
+    texts = [turn["question"], turn["text"], *(record["id"] for record in records)]
     numbers = [*(hit["score"] for hit in turn["hits"]), turn["follows"]]
+    if not all(type(passage["end"]) is int for passage in turn["passages"]):
+        raise ValueError("the end of a passage is missing")
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text is missing")
     if not all(isinstance(number, int | float) for number in numbers):

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -36,6 +37,10 @@ BLENDED = (
     "The passages were read approximately, as cache.reuse is blend: "
     "the answer may differ from that of a full reading."
 )
+PACKED = (
+    "Part of the prompt was read from a packed prefix (cache.storage): "
+    "the answer may differ from that of a full reading."
+)
 NUM_TOKENS_EACH = 24  # of a suggestion
 
 
@@ -58,6 +63,7 @@ class Session:
         self._filter = filter
         self._conversation = Conversation(engine, filter)
         self._suggestions: tuple[str, ...] = ()
+        self._free = threading.Lock()  # held while an answer is given
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
         self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch)
         self._request = Request(
@@ -121,14 +127,14 @@ class Session:
     @property
     def status(self) -> Status:
         """Return what is ready for the question that is being typed."""
-        return self._worker.status
+        return self._worker.status if self._conversation.is_current else Status()
 
     def suggestions(self) -> tuple[str, ...]:
         """Return questions that may come next, the likeliest first, whose passages are ready.
 
         They are made up between turns, while nothing else runs; none until then.
         """
-        return self._suggestions
+        return self._suggestions if self._conversation.is_current else ()
 
     def type(self, text: str) -> None:
         """Say what stands in the input line now; returns at once."""
@@ -142,13 +148,20 @@ class Session:
             cancelled: Asked before each model step; True ends the answer there.
 
         Raises:
-            InputError: The question is blank, or too long for the target's context.
+            InputError: The question is blank, or too long for the target's context; or another
+                answer of this session was begun and neither read to its end nor closed.
         """
         question = question.strip()
         if not question:
             raise InputError("The question is blank.", remedy="Ask something.")
+        if not self._free.acquire(blocking=False):
+            raise InputError(
+                "The session is answering already.",
+                remedy="Read the answer to its end, or close it, before the next question.",
+            )
         engine = self._engine
-        with engine.turns.answer():
+        cancelled = engine.turns.or_interrupted(cancelled)
+        with self._releasing(), engine.turns.answer():
             trace = self._worker.take_line()
             trace.attributes |= {
                 "question": question,
@@ -172,14 +185,22 @@ class Session:
                 self._suggestions = ()
                 self._worker.go_on()
 
+    @contextmanager
+    def _releasing(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._free.release()
+
     def _answer(self, question: str, trace: Trace, cancelled: Cancelled) -> Iterator[Event]:
         engine = self._engine
         found = self._found(question, trace)  # while a guess ends its step
         start = engine.turns.run(partial(self._start, question, found, cancelled, trace))
         found = start.found
-        self._note(start, trace)
         check_passages(start.prompt, self._request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
+        if passages:
+            self._note(start, trace)
         notes = found.notes if isinstance(found, Search) else ()
         asked_s = trace.attributes["asked_s"]
         assert isinstance(asked_s, float)
@@ -201,8 +222,7 @@ class Session:
         try:
             yield from reply.events(self._pieces(start, token_ids))
         finally:
-            turn = Turn(question, start.prompt, tuple(token_ids), reply.text)
-            self._append(turn, start)
+            self._append(Turn.said(question, start.prompt, tuple(token_ids), reply.text), start)
 
     def _start(self, question: str, found: Found, cancelled: Cancelled, trace: Trace) -> Start:
         if self._refresh():
@@ -242,7 +262,12 @@ class Session:
         conversation, target = self._conversation, self._engine.target
         last, num = conversation.turns[-1], self._engine.config.prefetch.num_suggestions
         shown = {passage.id for passage in conversation.context.passages}
-        neighbours = [h.passage for h in conversation.found[-1].hits if h.passage.id not in shown]
+        live = self._engine.knowledge.store.live_versions()
+        neighbours = [
+            hit.passage
+            for hit in conversation.found[-1].hits
+            if hit.passage.id not in shown and hit.passage.id.rpartition(".")[0] in live
+        ]
         parts = asking(target.tokenizer, conversation.context, last.question, neighbours, num)
         params = SamplingParams(max_new_tokens=NUM_TOKENS_EACH * num)
         if num_tokens(parts) + params.max_new_tokens > target.max_context_tokens:
@@ -275,6 +300,7 @@ class Session:
         if not self._conversation.refresh():
             return False
         self._prefetcher.forget_found()
+        self._suggestions = ()
         return True
 
     def _note(self, start: Start, trace: Trace) -> None:
@@ -304,4 +330,6 @@ class Session:
 
 
 def _reading_notes(reading: Reading) -> tuple[str, ...]:
-    return (BLENDED,) if reading.cache.is_blended else ()
+    if reading.cache.is_blended:
+        return (BLENDED,)
+    return () if reading.cache.is_exact else (PACKED,)

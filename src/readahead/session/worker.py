@@ -158,6 +158,12 @@ class Worker:
             self._thread.join()
 
     def _work(self) -> None:
+        try:
+            self._work_until_over()
+        except Exception as error:
+            self.fault = error
+
+    def _work_until_over(self) -> None:
         while True:
             with self._wake:
                 while not self._is_over and (task := self._due()) is None:
@@ -240,10 +246,13 @@ class Worker:
             is_done = self._step(task, typed, is_settled, stage[1], cancelled, trace)
             reason = self._prefetcher.reason
         except ReadaheadError as error:
-            # A guess that fails costs nothing: the question, once asked, says what is wrong.
+            # A guess that fails costs nothing: the question, once asked, says what is wrong. What
+            # it had half read is not relied on.
+            self._prefetcher.reset()
             is_done, reason = True, error.message
         # Nor must a fault of ours cost more than the reading ahead of this session.
         except Exception as error:
+            self._prefetcher.reset()
             self.fault = error
             is_done, reason = True, f"a fault: {type(error).__name__}: {error}"
         with self._wake:

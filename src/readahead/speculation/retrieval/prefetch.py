@@ -65,13 +65,13 @@ class Prefetcher:
 
     def fork_reading(self) -> Reading | None:
         """Return a copy of what was read of the conversation."""
-        reading = self._readings[True]
+        reading = self._readings.get(True)
         return None if reading is None else Reading(reading.cache.fork(), reading.token_ids)
 
     def forget_found(self) -> None:
         """Search again even for what was searched: the knowledge base has changed."""
         self._found.clear()
-        self.ahead = None
+        self.ahead, self.prompt, self.decision = None, None, None
         self._typed = ""
 
     def guess(
@@ -264,12 +264,13 @@ class Prefetcher:
             ContextOverflow: The question does not fit.
         """
         question = text.strip()
-        ahead = self.ahead
+        ahead, on = self.ahead, self._on(found.context)
         if ahead is not None and ahead.question == question:
+            self._readings.clear()  # the answer takes the cache over
             return self._taken(ahead, found, cancelled)
         prompt = self._best(question, found, request)
         unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
-        on = self._on(found.context)
+        self._readings.clear()
         reading = self._reader.begin(unread, on, cancelled=cancelled, trace=trace)
         pieces = self._answer(prompt, request.params, reading, cancelled, trace)
         num_ready = reading.num_reused_tokens
@@ -287,7 +288,7 @@ class Prefetcher:
 
     def _on(self, context: Context) -> Reading | None:
         """Return the reading that goes on from ``context``."""
-        return self._readings[bool(context.parts)]
+        return self._readings.get(bool(context.parts))
 
     def _best(self, question: str, found: Found, request: Request) -> Prompt:
         return self._prompts.best(question, found, request, self._on(found.context))
