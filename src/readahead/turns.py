@@ -20,8 +20,7 @@ class Turns:
     it is true; so an answer waits for one step of a guess at most, and is never slowed by one.
 
     It is a thread, not a lock, because each thread that computes in parallel has workers of its
-    own: with two such threads there are more workers than cores, and each step takes a third
-    longer.
+    own: with two such threads there are more workers than cores, and each step takes longer.
     """
 
     def __init__(self) -> None:
