@@ -57,6 +57,7 @@ def ahead_options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--kb", type=Path, help="keep the knowledge base here, and use it again")
     parser.add_argument("--words-per-s", type=float, default=3.0, help="how fast one types")
     parser.add_argument("--pause", type=float, default=0.35, metavar="S", help="before Enter")
+    parser.add_argument("--suggestions", type=int, default=0, help="made up between turns")
     parser.add_argument("--no-decode-ahead", action="store_true", help="decode nothing ahead")
     return parser
 
@@ -70,6 +71,7 @@ def settings(given: argparse.Namespace, kb: Path) -> Config:
             "models.device": given.device,
             "models.dtype": given.dtype,
             "prefetch.policy": given.policy,
+            "prefetch.num_suggestions": given.suggestions,
             "prefetch.decode_ahead_tokens": 0 if given.no_decode_ahead else None,
             "generation.max_new_tokens": NUM_ANSWER_TOKENS,
             "traces.keep": 10_000,

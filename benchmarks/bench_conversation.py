@@ -78,7 +78,8 @@ class PlainChat:
 
         similarity = engine.knowledge.similarity
         reply = Reply(question, prompt.passages, trace, config, similarity=similarity)
-        *_, answer = reply.events(engine.turns.steps(pieces()))
+        with engine.turns.answer():  # no guess of the other conversation may slow it
+            *_, answer = reply.events(engine.turns.steps(pieces()))
         assert isinstance(answer, Answer)
         said = build_prompt(target.tokenizer, question, (), max_tokens=room, context=self._history)
         self._history = Context((*said.parts, Part(tuple(token_ids))))
