@@ -208,4 +208,5 @@ def test_no_more_is_kept_than_was_read(
     assert outcome.wasted >= 0
     # At worst one step is waited for; reading ahead delays nothing else.
     plain_s = scheme.retrieval_s + 404 / speed
-    assert outcome.ttft_ratio <= 1 + (64 / speed + scheme.retrieval_s) / plain_s + 1e-9
+    step_s = scheme.config.step_tokens / speed
+    assert outcome.ttft_ratio <= 1 + (step_s + scheme.retrieval_s) / plain_s + 1e-9
