@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -18,42 +19,101 @@ def results() -> dict[str, dict[str, float]]:
     return {file.stem: json.loads(file.read_text(encoding="utf-8"))["metrics"] for file in files}
 
 
+Row = tuple[str, str, str, str]
+
+
 def table() -> str:
     """Return the table of figures."""
     found = results()
+    rows = [*ahead_rows(found), *ground_rows(found)]
+    lines = ["| what | measured | beside it | benchmark |", "|---|---|---|---|"]
+    lines += [f"| {a} | **{b}** | {c} | `{d}` |" for a, b, c, d in rows]
+    return "\n".join(lines) + "\n"
+
+
+def ahead_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the rows on speculation."""
+    pause, no_pause = found["prefetch"], found["prefetch-no-pause"]
+    relaxed, talk = found["prefetch-relaxed"], found["conversation"]
+    gate, inject = found["gate"], found["inject"]
+    return [
+        (
+            "time to first token, typed at 3 words/s, 0.35 s before Enter, of the plain time",
+            f"{pause['ttft_ratio_mean']:.2f}",
+            f"median {pause['ttft_s_ahead']:.2f} s, plainly {pause['ttft_s_plain']:.2f} s; "
+            f"p95 {pause['ttft_ratio_p95']:.2f}; thrown away: "
+            f"{pause['wasted_ratio']:.2f} of a prompt",
+            "bench_prefetch.py",
+        ),
+        (
+            "the same, Enter struck with the last key",
+            f"{no_pause['ttft_ratio_mean']:.2f}",
+            f"p95 {no_pause['ttft_ratio_p95']:.2f}; `relaxed`: {relaxed['ttft_ratio_mean']:.2f}, "
+            f"p95 {relaxed['ttft_ratio_p95']:.2f}",
+            "bench_prefetch.py --pause 0",
+        ),
+        (
+            "the same in a conversation, from the second turn on",
+            f"{talk['ttft_ratio_mean']:.2f}",
+            f"for {talk['computed_ratio']:.2f} of the tokens computed, "
+            f"{talk['computed_after_submit_ratio']:.2f} of them after Enter",
+            "bench_conversation.py",
+        ),
+        (
+            "answers that reading ahead changed, of all the above",
+            f"{1 - min(m['identical_share'] for m in (pause, no_pause, relaxed, talk)):.0%}",
+            "each compared with a cold run, token for token",
+            "bench_prefetch.py",
+        ),
+        (
+            "F1 of the gate for “the best passage is final”, on unseen questions",
+            f"{gate['f1']:.3f}",
+            f"base rate {gate['base_rate']:.2f}; score, margin and length alone "
+            f"{gate['f1_score_margin_words']:.3f}",
+            "fit_gate.py",
+        ),
+        (
+            "right answers where the first search missed the passage on purpose, with `--inject`",
+            f"{inject['contains.dropped.inject']:.2f}",
+            f"without {inject['contains.dropped.plain']:.2f}; injections where the passage was "
+            f"there: {inject['injections.present.inject']:.2f} an answer",
+            "bench_inject.py",
+        ),
+    ]
+
+
+def ground_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the rows on what speculation stands on."""
     search, add = found["search"], found["add"]
     retrieval, generate = found["retrieval"], found["generate"]
-    rows = [
+    return [
         (
             "the right passage is among the first three (Natural Questions)",
             f"{retrieval['recall@3.hybrid']:.3f}",
             f"words alone {retrieval['recall@3.lexical']:.3f}, "
             f"meaning alone {retrieval['recall@3.dense']:.3f}",
-            "retrieval",
+            "bench_retrieval.py",
         ),
         (
             f"search over {search['num_passages']:,} passages, p50",
             f"{search['p50_s'] * 1e3:.0f} ms",
             f"encoding the query alone {search['encode_p50_s'] * 1e3:.0f} ms",
-            "search",
+            "bench_search.py",
         ),
         (
             f"reading, cutting and storing, as a share of `add` ({add['num_files']} HTML pages)",
             f"{add['other_share']:.1%}",
             f"{add['seconds'] - add['encode_s']:.0f} s for {add['num_passages']:,} passages; "
             "the rest is the embedding model",
-            "add",
+            "bench_add.py",
         ),
         (
             "answers equal to `transformers.generate`, token for token",
             f"{generate['identical_share']:.0%}",
             f"in {generate['e2e_ratio']:.2f} of its time",
-            "generate",
+            "bench_generate.py",
         ),
     ]
-    lines = ["| what | measured | beside it | benchmark |", "|---|---|---|---|"]
-    lines += [f"| {a} | **{b}** | {c} | `bench_{d}.py` |" for a, b, c, d in rows]
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

@@ -7,9 +7,11 @@ import pytest
 from readahead.engine import Engine
 from readahead.evaluation.lossless import is_lossless
 from readahead.lm.model import TransformersModel
+from readahead.lm.watch import make_watchable
 from readahead.session import Session
 from readahead.session.session import BLENDED
 from readahead.types import Answer
+from tests.conftest import make_llama, make_tokenizer
 from tests.test_engine import QUESTION, open_engine
 
 OTHER = "What burns oil in a lamp?"
@@ -76,3 +78,15 @@ def test_a_session_is_exact_by_default(tmp_path: Path, model: TransformersModel)
             assert span == {}
             assert BLENDED not in answer.notes
             assert is_lossless(engine, session.turns[0])
+
+
+def test_a_model_whose_attention_is_watched_can_blend(tmp_path: Path) -> None:
+    watched = TransformersModel(make_llama(), make_tokenizer(), name="tiny")
+    assert make_watchable(watched)
+    engine = opened(tmp_path, watched, cache__reuse="blend")
+    with Session(engine) as session:
+        asked(engine, session, OTHER)
+    with Session(engine) as session:
+        answer, span = asked(engine, session, QUESTION)
+        assert span["approximate"] is True, span
+        assert BLENDED in answer.notes

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from transformers.cache_utils import DynamicLayer
 
 from readahead.lm.kv import KVCache, KVSegment
+from readahead.lm.watch import TORCH_ATTENTIONS
 
 if TYPE_CHECKING:
     from readahead.lm.model import TransformersModel
@@ -111,7 +112,7 @@ class AttentionPaid(TorchFunctionMode):
 
 def patch_refusal(model: TransformersModel) -> str:
     """Return why no position can be computed alone, "" if it can."""
-    if model.backend.config._attn_implementation != "sdpa":
+    if model.backend.config._attn_implementation not in TORCH_ATTENTIONS:
         return "its attention is not torch's"
     kinds = {type(layer).__name__ for layer in model.new_cache().backend.layers}
     if kinds != {"DynamicLayer"}:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _NAME = "sdpa_watched"  # of the attention function, in the configuration of a watched model
+TORCH_ATTENTIONS = ("sdpa", _NAME)  # the watched one calls the other
 
 
 @dataclass(frozen=True, slots=True)
