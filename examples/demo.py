@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def type_ahead(engine: Engine) -> None:
-    """Type a question and a follow-up in real time, beside the same asked plainly."""
+    """Type a question and a follow-up in real time; asked plainly, each stands for itself."""
     print("\nTyped at three words a second; seconds from Enter to the first token:")
     print(f"  {'plainly':>8}  {'typed ahead':>11}")
     with Session(engine) as session:
@@ -49,7 +49,7 @@ def type_ahead(engine: Engine) -> None:
             *_, ahead = session.submit(question)
             assert isinstance(ahead, Answer)
             times = f"  {plain.timing.ttft_s:8.2f}  {ahead.timing.ttft_s:11.2f}"
-            print(f"{times}  {question}", flush=True)
+            print(f"{times}  {question}\n{'':25}plainly: {plain.text}\n{'':25}typed: {ahead.text}")
 
 
 if __name__ == "__main__":

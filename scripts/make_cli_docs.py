@@ -166,7 +166,11 @@ def limits_of(field: FieldInfo) -> str:
 
 def kind_of(annotation: Any) -> str:
     """Return the type of a setting in words."""
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    if len(options) < len(get_args(annotation)):
+        return f"{kind_of(options[0])} or nothing"
     names: dict[Any, str] = {
+        bool: "yes or no",
         int: "whole number",
         float: "number",
         str: "text",

@@ -57,6 +57,7 @@ def test_an_interrupt_stops_one_answer_of_a_chat(
         (Status(reason="fewer than 3 words"), "waiting: fewer than 3 words"),
         (Status(("Tides", "Moon"), 120), "120 tokens read ahead: Tides · Moon"),
         (Status(("Tides",), 120, 16), "120 tokens read, 16 of the answer written ahead: Tides"),
+        (Status((), 120, 16), "120 tokens read, 16 of the answer written ahead"),
         (Status(("\x1b[2J",), 1), "1 tokens read ahead: \ufffd[2J"),
     ],
 )
@@ -135,7 +136,7 @@ def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) 
         try:
             screen.wait_for("> ")
             screen.type(QUESTION)
-            screen.wait_for("2 of the answer written ahead: ")
+            screen.wait_for("2 of the answer written ahead")
             screen.type("\r")
             screen.wait_for("read before")  # in the figures of the answer
             screen.wait_for("nothing read ahead yet")

@@ -59,7 +59,7 @@ def chat(
 
             session = Session(Engine(knowledge))
         with session:
-            note(f"Ask about {num_documents} documents; Ctrl-D ends.")
+            note(f"Ask about {num_documents} documents; Ctrl-C stops an answer, Ctrl-D ends.")
             for question in _questions(_reader(session)):
                 _answer(session, question)
 
@@ -159,5 +159,5 @@ def status_line(status: Status, suggestions: Sequence[str] = ()) -> str:
     figures = f"{status.num_tokens} tokens read"
     if status.num_answer_tokens:
         figures += f", {status.num_answer_tokens} of the answer written"
-    ready = " · ".join(status.passages)
-    return one_line(f"{figures} ahead: {ready}", MAX_STATUS_CELLS)
+    ready = "".join([": ", " · ".join(status.passages)] if status.passages else [])
+    return one_line(f"{figures} ahead{ready}", MAX_STATUS_CELLS)

@@ -45,7 +45,7 @@ def verify(
     lexical_only: LexicalOnly = False,
     as_json: Json = False,
 ) -> None:
-    """Check that reading ahead changes no answer: type questions, and compare with cold runs."""
+    """Type questions ahead, and compare each answer with a cold run over the same prompt."""
     config = settings(
         context,
         kb,

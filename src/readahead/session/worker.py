@@ -121,6 +121,7 @@ class Worker:
         with self._wake:
             if not text.strip():
                 self._typed = None
+                self.status = Status()
             elif self._typed is None:
                 self._typed = Typed(text, now_s, now_s)
             elif text != self._typed.text:
