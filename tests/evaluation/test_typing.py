@@ -23,7 +23,7 @@ def test_typing_takes_its_time_and_ends_with_the_pause() -> None:
     seen: list[str] = []
     began_s = time.monotonic()
     type_out("ab cd", seen.append, words_per_s=20.0, pause_s=0.05)
-    assert 0.15 <= time.monotonic() - began_s < 1.0
+    assert 0.15 <= time.monotonic() - began_s < 5.0
     assert seen[-1] == "ab cd"
 
 

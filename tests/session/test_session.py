@@ -137,7 +137,7 @@ def test_typing_returns_at_once_whatever_the_worker_does(session: Session) -> No
     began_s = time.monotonic()
     for end in range(1, len(QUESTION)):
         session.type(QUESTION[:end])
-    assert time.monotonic() - began_s < 0.1
+    assert time.monotonic() - began_s < 0.5
     free.set()
     taken.join()
 
