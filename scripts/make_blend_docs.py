@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
+
+from figures import renew
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "blend.md"
 RESULT = ROOT / "benchmarks" / "results" / "blend.json"
-BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
 WAYS = {
     "plain": "everything read",
     "exact": "what stands in its place reused (the default)",
@@ -49,13 +49,7 @@ def table() -> str:
 
 def main() -> None:
     """Rewrite the page, or with ``--check`` fail if that would change it."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, rest = text.split(BEGIN)
-    _, tail = rest.split(END)
-    fresh = head + BEGIN + table() + END + tail
-    if "--check" in sys.argv:
-        sys.exit("docs/blend.md is stale: run scripts/make_blend_docs.py" if fresh != text else 0)
-    PAGE.write_text(fresh, encoding="utf-8")
+    renew(PAGE, table(), "scripts/make_blend_docs.py")
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from figures import renew
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
 
 
 def results() -> dict[str, dict[str, float]]:
@@ -66,7 +66,7 @@ def ahead_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             "bench_prefetch.py",
         ),
         (
-            "F1 of the gate for “the best passage is final”, on unseen questions",
+            "F1 of the gate for “the best passage is final”, cross-validated over questions",
             f"{gate['f1']:.3f}",
             f"base rate {gate['base_rate']:.2f}; score, margin and length alone "
             f"{gate['f1_score_margin_words']:.3f}",
@@ -118,13 +118,7 @@ def ground_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
 
 def main() -> None:
     """Rewrite the README, or with ``--check`` fail if that would change it."""
-    text = README.read_text(encoding="utf-8")
-    head, rest = text.split(BEGIN)
-    _, tail = rest.split(END)
-    fresh = head + BEGIN + table() + END + tail
-    if "--check" in sys.argv:
-        sys.exit("README.md is stale: run scripts/make_readme.py" if fresh != text else 0)
-    README.write_text(fresh, encoding="utf-8")
+    renew(README, table(), "scripts/make_readme.py")
 
 
 if __name__ == "__main__":

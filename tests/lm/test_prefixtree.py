@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from readahead.config import CacheConfig
 from readahead.lm.model import TransformersModel
+from readahead.lm.node import num_shared
 from readahead.lm.pack import PackedSegment, Storage
 from readahead.lm.prefixtree import PrefixTree, load, root_key
 from readahead.lm.prompt import Part
@@ -478,3 +479,10 @@ def check_steps(
         match.release()
     tree.clear()
     assert tree.num_bytes == 0
+
+
+@given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))
+def test_tokens_are_shared_up_to_the_first_difference(first: list[int], second: list[int]) -> None:
+    length = num_shared(tuple(first), tuple(second))
+    assert first[:length] == second[:length]
+    assert first[length : length + 1] != second[length : length + 1] or length == len(first)

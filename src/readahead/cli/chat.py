@@ -42,13 +42,7 @@ def chat(
 ) -> None:
     """Talk about the documents; what a question will need is read while it is typed."""
     config = settings(
-        context,
-        kb,
-        lexical_only=lexical_only,
-        retrieval__k=k,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
+        context, kb, lexical_only=lexical_only, k=k, target=target, device=device, dtype=dtype
     )
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)

@@ -89,13 +89,7 @@ def evaluate_answers(
     from readahead.evaluation.datasets import read_questions
 
     config = settings(
-        context,
-        kb,
-        lexical_only=lexical_only,
-        retrieval__k=k,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
+        context, kb, lexical_only=lexical_only, k=k, target=target, device=device, dtype=dtype
     )
     asked = read_questions(questions)[:n]
     with (

@@ -40,9 +40,9 @@ def doctor(
         context,
         kb,
         lexical_only=lexical_only,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
+        target=target,
+        device=device,
+        dtype=dtype,
         generation__max_new_tokens=8,
     )
     checks: dict[str, Callable[[Config], dict[str, object]]] = {

@@ -37,7 +37,15 @@ TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many pass
 
 
 def settings(
-    context: typer.Context, kb: str | None, *, lexical_only: bool = False, **flags: object
+    context: typer.Context,
+    kb: str | None,
+    *,
+    lexical_only: bool = False,
+    k: int | None = None,
+    target: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    **flags: object,
 ) -> Config:
     """Return the settings; a flag that was not given is None. ``__`` stands for the dot.
 
@@ -46,6 +54,12 @@ def settings(
         InputError: The knowledge base is not a folder.
     """
     given = {name.replace("__", "."): value for name, value in flags.items()}
+    given |= {
+        "retrieval.k": k,
+        "models.target": target,
+        "models.device": device,
+        "models.dtype": dtype,
+    }
     given["kb"] = context.obj if kb is None else kb  # behind the command, else in front of it
     if lexical_only:
         given["retrieval.mode"] = "lexical"

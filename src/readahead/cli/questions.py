@@ -64,7 +64,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the passages that fit a query best."""
-    config = settings(context, kb, lexical_only=lexical_only, retrieval__k=k)
+    config = settings(context, kb, lexical_only=lexical_only, k=k)
     text = text_of(query)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
@@ -108,10 +108,10 @@ def ask(
         context,
         kb,
         lexical_only=lexical_only,
-        retrieval__k=k,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
+        k=k,
+        target=target,
+        device=device,
+        dtype=dtype,
         generation__max_new_tokens=max_new_tokens,
         generation__temperature=temperature,
         generation__seed=seed,

@@ -47,13 +47,7 @@ def verify(
 ) -> None:
     """Type questions ahead, and compare each answer with a cold run over the same prompt."""
     config = settings(
-        context,
-        kb,
-        lexical_only=lexical_only,
-        retrieval__k=k,
-        models__target=target,
-        models__device=device,
-        models__dtype=dtype,
+        context, kb, lexical_only=lexical_only, k=k, target=target, device=device, dtype=dtype
     )
     with (
         KnowledgeBase.open(config, create=False) as knowledge,

@@ -29,7 +29,6 @@ from readahead.lm.base import Cache, Segment
 from readahead.lm.budget import Budget
 from readahead.lm.memory import budget_bytes
 from readahead.lm.node import Node, child_key, longest
-from readahead.lm.node import num_shared as num_shared
 from readahead.lm.pack import Storage
 from readahead.lm.prompt import Part
 from readahead.lm.spill import Spill

@@ -23,7 +23,8 @@ import torch
 from readahead.errors import BackendError
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.memory import RESERVE_BYTES, is_out_of_memory, reading_bytes
-from readahead.lm.prefixtree import Match, PrefixTree, load, num_shared, root_key
+from readahead.lm.node import num_shared
+from readahead.lm.prefixtree import Match, PrefixTree, load, root_key
 from readahead.lm.prompt import Part, first_tokens, joined
 from readahead.trace import Trace
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -214,6 +214,11 @@ class Store:
         """Return what the ids of all searchable passages begin with: ``document.version``."""
         with self._database.read() as connection:
             return rows.live_versions(connection)
+
+    def stale_test(self) -> Callable[[str], bool]:
+        """Return what tells whether a passage, by its id, can no longer be found."""
+        live = self.live_versions()
+        return lambda id: id.rpartition(".")[0] not in live
 
     def search_text(
         self, query: str, n: int, filter: Filter | None = None

@@ -143,11 +143,7 @@ class Conversation:
         if (generation := store.generation()) == self._generation:
             return False
         self._generation = generation
-        live = store.live_versions()
-
-        def is_stale(passage_id: str) -> bool:
-            return passage_id.rpartition(".")[0] not in live
-
+        is_stale = store.stale_test()
         self._engine.reader.tree.drop(is_stale)
         if any(is_stale(passage.id) for passage in self.context.passages):
             self.forget(REMOVED)

@@ -67,10 +67,10 @@ def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
             f"The session {file} was held with {saved['target']}, not {engine.target.name}.",
             remedy="Open it with that model.",
         )
-    live = engine.knowledge.store.live_versions()
+    has_gone = engine.knowledge.store.stale_test()
     for turn in saved["turns"]:
         shown = tuple((passage["id"], passage["end"]) for passage in turn["passages"])
-        is_stale = any(id.rpartition(".")[0] not in live for id, _ in shown)
+        is_stale = any(has_gone(id) for id, _ in shown)
         context = conversation.context if turn["follows"] else Context()
         # Without the turn that it followed, it cannot be followed either.
         is_orphan = turn["follows"] and not context.parts

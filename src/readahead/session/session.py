@@ -48,7 +48,8 @@ class Session:
     """A conversation over the documents of an engine.
 
     *Exact* in float32: each answer is, token for token, that of a cold run over the same prompt;
-    ``turns`` tells which that was. With ``cache.reuse`` blend it may not be, and a note says so.
+    ``turns`` tells which that was. Where ``cache.reuse`` or ``cache.storage`` ask for something
+    approximate, the answer's notes say so.
 
     Args:
         engine: Brings the knowledge base and the target; sessions of one engine share what was
@@ -262,11 +263,11 @@ class Session:
         conversation, target = self._conversation, self._engine.target
         last, num = conversation.turns[-1], self._engine.config.prefetch.num_suggestions
         shown = {passage.id for passage in conversation.context.passages}
-        live = self._engine.knowledge.store.live_versions()
+        is_stale = self._engine.knowledge.store.stale_test()
         neighbours = [
             hit.passage
             for hit in conversation.found[-1].hits
-            if hit.passage.id not in shown and hit.passage.id.rpartition(".")[0] in live
+            if hit.passage.id not in shown and not is_stale(hit.passage.id)
         ]
         parts = asking(target.tokenizer, conversation.context, last.question, neighbours, num)
         params = SamplingParams(max_new_tokens=NUM_TOKENS_EACH * num)

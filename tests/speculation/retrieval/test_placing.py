@@ -6,7 +6,6 @@ from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.retrieval.placing import (
     MIN_TOKENS,
     Layout,
-    common_prefix,
     note_ids,
     num_tokens,
     shortened,
@@ -50,13 +49,6 @@ def test_a_passage_is_cut_behind_a_word_and_not_to_nothing() -> None:
     assert shortened(TOKENIZER, passage("x" * 99), number=1, max_tokens=60) is None
 
 
-@given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))
-def test_common_prefix(first: list[int], second: list[int]) -> None:
-    length = common_prefix(first, second)
-    assert first[:length] == second[:length]
-    assert first[length : length + 1] != second[length : length + 1] or length == len(first)
-
-
 def test_notes_stand_in_front_of_the_tokens_they_were_made_for() -> None:
     layout = Layout((1, 2), [(0, (70, 71)), (2, (80,))])
     assert layout.ids([10, 11, 12]) == [1, 2, 70, 71, 10, 11, 80, 12]
@@ -87,3 +79,14 @@ def test_a_turn_ends_the_answer_and_asks_again() -> None:
     assert asked in TOKENIZER.decode(ids)
     # One end of the model's turn, one of the user's: the document's own is text.
     assert ids.count(TOKENIZER.encode_control("<|im_end|>")[0]) == 2
+
+
+def test_a_note_is_in_the_language_that_the_prompt_is_in() -> None:
+    """A Japanese question is instructed in English, as there is no wording of its own."""
+    for question, mark in (
+        ("When?", "[note]"),
+        ("几点开门？", "[注]"),
+        ("何時に開きますか", "[note]"),
+    ):
+        ids = note_ids(TOKENIZER, [passage("It opens at nine.")], first_number=1, question=question)
+        assert mark in TOKENIZER.decode(ids)

@@ -19,12 +19,12 @@ from readahead.evidence import is_refusal
 from readahead.lm import generate
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.generate import Piece
+from readahead.lm.node import num_shared
 from readahead.lm.prompt import Context, Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.watch import WatchedModel, num_layers
 from readahead.speculation.retrieval.placing import (
     Layout,
-    common_prefix,
     note_ids,
     num_tokens,
     shortened,
@@ -278,7 +278,7 @@ class Injecting:
         num_before = len(self._layout.ids([]))
         self._place(passages, place, in_front=moment == "start")
         after = self._layout.ids([token.id for token in written.tokens])
-        keep = min(common_prefix(before, after), self._cache.length, len(after) - 1)
+        keep = min(num_shared(tuple(before), tuple(after)), self._cache.length, len(after) - 1)
         self._cache.crop(keep)
         added = len(self._layout.ids([])) - num_before
         injected = Injected(tuple(found), added, in_front=moment == "start")

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from readahead.evidence.terms import read_terms
-from readahead.lm.prompt import passage_text, wording
+from readahead.lm.prompt import CHINESE, passage_text, wording
 from readahead.lm.tokenizer import Tokenizer
-from readahead.text import is_cjk, sentences, words
+from readahead.text import sentences, words
 from readahead.types import Passage
 
 MIN_TOKENS = 24  # a passage cut shorter than that says nothing
 # Without an end, small models go on with one more passage of the list.
 _NOTE = ("\n[note] Further passages:\n", "[end of note]\nAnswer: ")
-_NOTE_CJK = ("\n[注] 补充段落：\n", "[注完]\n回答：")
+_CHINESE_NOTE = ("\n[注] 补充段落：\n", "[注完]\n回答：")
 
 
 @dataclass(slots=True)
@@ -44,12 +44,6 @@ class Layout:
         return [*ids, *answer_ids[done:]]
 
 
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many leading tokens are the same."""
-    pairs = zip(first, second, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
-
-
 def note_ids(
     tokenizer: Tokenizer, passages: Sequence[Passage], *, first_number: int, question: str
 ) -> tuple[int, ...]:
@@ -57,7 +51,7 @@ def note_ids(
 
     Everything in it is text: no passage can become a control token.
     """
-    begin, end = _NOTE_CJK if any(map(is_cjk, question)) else _NOTE
+    begin, end = _CHINESE_NOTE if wording(question) is CHINESE else _NOTE
     return (
         *tokenizer.encode(begin),
         *_passage_ids(tokenizer, passages, first_number),

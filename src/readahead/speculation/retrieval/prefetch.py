@@ -14,7 +14,7 @@ from readahead.config import PrefetchConfig
 from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.prefixtree import num_shared
+from readahead.lm.node import num_shared
 from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined, num_tokens
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
@@ -111,7 +111,7 @@ class Prefetcher:
             if self.reason:
                 return True
             with trace.span("guess", text=part) as span:
-                found = self._find_once(part, trace)
+                found = self.look_up(part, trace)
                 self.decision = self._gate.decide(part, found.hits, request.k)
                 span.attributes |= _shown(self.decision)
             self._typed, self.reason = part, self.decision.reason
@@ -148,7 +148,7 @@ class Prefetcher:
         question = text.strip()
         if self.ahead is None or self.ahead.question != question:
             with trace.span("guess", text=question, is_finished=True):
-                found = self._find_once(question, trace)
+                found = self.look_up(question, trace)
             prompt = self._best(question, found, request)
             if not prompt.passages and not found.context.parts:
                 return True
@@ -230,13 +230,15 @@ class Prefetcher:
         Returns:
             Whether it came to its end.
         """
-        found = self._find_once(question, trace)
+        found = self.look_up(question, trace)
         parts = self._best(question, found, request).parts[:-2]
         return self._read(parts, len(parts), found.context, cancelled, trace)
 
     def look_up(self, question: str, trace: Trace) -> Found:
         """Return what there is to show for a question, searched for once."""
-        return self._find_once(question, trace)
+        if question not in self._found:
+            self._found[question] = self._find(question, trace)
+        return self._found[question]
 
     def found(self, question: str) -> Found | None:
         """Return what was found ahead for just this question, None if it was not searched for."""
@@ -280,11 +282,6 @@ class Prefetcher:
     def num_computed_tokens(self) -> int:
         """Return how many of the prompts' tokens were computed ahead for this question."""
         return sum(len(ids) - first for ids, first in self._computed)
-
-    def _find_once(self, question: str, trace: Trace) -> Found:
-        if question not in self._found:
-            self._found[question] = self._find(question, trace)
-        return self._found[question]
 
     def _on(self, context: Context) -> Reading | None:
         """Return the reading that goes on from ``context``."""
