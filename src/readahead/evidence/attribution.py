@@ -171,7 +171,7 @@ class Evidence:
         One that holds fewer of the question's words than another is about another subject;
         words that no passage holds tell nothing.
         """
-        sums = [sum(map(self._rarity, restated & held)) for held in self._held]
+        sums = [math.fsum(map(self._rarity, restated & held)) for held in self._held]
         enough = PLACE_SHARE * max(sums, default=0.0)
         return [min(1.0, one / enough) if enough else 1.0 for one in sums]
 
@@ -179,15 +179,19 @@ class Evidence:
         """Return the share of the weights that the span, or else its passage, holds."""
         here, around = span.held, self._held[span.passage]
         values = claim.values
-        covered = 0.0
+        credits = []
         for term in around.intersection(weights):
             if term in here:
-                covered += weights[term]
+                credits.append(weights[term])
             elif term in claim.names:
-                covered += ELSEWHERE_NAME_CREDIT * weights[term]
+                credits.append(ELSEWHERE_NAME_CREDIT * weights[term])
             elif term not in values:
-                covered += ELSEWHERE_CREDIT * weights[term]
-        return covered / sum(weights.values()) - PAIR_GAIN * span.is_pair if covered else 0.0
+                credits.append(ELSEWHERE_CREDIT * weights[term])
+        # Sets have no order: a plain sum would depend on it in the last digit, and could pass 1.
+        covered = math.fsum(credits)
+        if not covered:
+            return 0.0
+        return covered / math.fsum(weights.values()) - PAIR_GAIN * span.is_pair
 
     def _compare(
         self, scored: Sequence[tuple[float, _Span]], query: str, similarity: Similarity
