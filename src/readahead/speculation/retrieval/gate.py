@@ -182,7 +182,7 @@ class TypingGate:
         """Return how much of what the stems say a passage holds."""
         if passage.id not in self._stems:
             self._stems[passage.id] = _stems(passage)
-        return sum(weights[t] for t in weights.keys() & self._stems[passage.id])
+        return math.fsum(weights[t] for t in weights.keys() & self._stems[passage.id])
 
     def _rarity_of(self, term: str) -> float:
         if term not in self._rarities:
