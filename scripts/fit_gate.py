@@ -20,8 +20,8 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import fit_staying
 from readahead.config import ModelsConfig, PrefetchConfig
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval import gate, staying
-from readahead.speculation.retrieval.logistic import Logistic
 from report import finish, options
 from typing_fit import NUM_FOLDS, Examples, evaluate, fit, ship
 from typing_runs import Recording, load, record

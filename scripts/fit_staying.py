@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readahead.config import PrefetchConfig
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval.gate import TypingGate
-from readahead.speculation.retrieval.logistic import Logistic
 from typing_fit import Bools, Examples, evaluate
 from typing_runs import Recording
 

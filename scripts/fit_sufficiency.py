@@ -27,7 +27,7 @@ from sklearn.model_selection import GroupKFold
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import readahead.speculation.retrieval as package
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval.sufficiency import Sufficiency
 from readahead.text import sentences
 from readahead.types import Hit

@@ -18,7 +18,7 @@ from sklearn.metrics import f1_score, precision_recall_curve, roc_auc_score
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from report import SEED
 
 NUM_FOLDS = 5

@@ -8,7 +8,7 @@ import pytest
 import readahead
 
 ROOT = Path(readahead.__file__).parent
-BASE = {"types", "errors", "config", "trace", "text"}
+BASE = {"types", "errors", "config", "trace", "text", "logistic"}
 MIDDLE = {"evidence", "retrieval", "lm", "documents"}
 ALLOWED: dict[str, set[str]] = {
     **{name: BASE for name in BASE | MIDDLE},

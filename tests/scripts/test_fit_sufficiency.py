@@ -10,7 +10,7 @@ import fit_sufficiency
 import plot_signals
 from readahead.evaluation.datasets import Question
 from readahead.lm.model import TransformersModel
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from readahead.types import Hit, Passage
 from record_answers import Retrieved, answer, is_usable, read_answers, read_retrieved, write_lines
 

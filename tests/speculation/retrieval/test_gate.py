@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.config import PrefetchConfig
-from readahead.speculation.retrieval.gate import TypingGate, overlap
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
+from readahead.speculation.retrieval.gate import PACKAGE, TypingGate, overlap
 from readahead.speculation.retrieval.staying import Staying
 from readahead.types import Hit, Passage
 
@@ -181,7 +181,7 @@ def test_any_typing_gets_a_probability(typed: list[tuple[str, list[str]]]) -> No
 def test_the_shipped_numbers_are_of_signals_that_there_are() -> None:
     gate = TypingGate(SHIPPED, rarity)
     signals = gate.measure("dome ticket", [hit("1", 2.0, 0.8), hit("2", 1.0, 0.5)])
-    assert set(Logistic.load("typing_gate").names) == signals.keys()
+    assert set(Logistic.load(PACKAGE, "typing_gate").names) == signals.keys()
 
 
 def test_a_clear_best_passage_passes_and_a_doubtful_one_does_not() -> None:

@@ -15,10 +15,10 @@ from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.prompt import Context, Part, build_prompt
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
+from readahead.logistic import Logistic
 from readahead.retrieval.lexical import terms
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.guess import Found, Request, Start
-from readahead.speculation.retrieval.logistic import Logistic
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.speculation.retrieval.staying import Staying
 from readahead.trace import Trace

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.config import PrefetchConfig
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval.gate import TypingGate
-from readahead.speculation.retrieval.logistic import Logistic
-from readahead.speculation.retrieval.staying import Staying
+from readahead.speculation.retrieval.staying import PACKAGE, Staying
 from readahead.types import Hit, Passage
 
 SAID = {"words": 1.0, "rarest": 0.5, "information": 2.0, "margin": 9.0}
@@ -84,7 +84,7 @@ def test_any_result_can_be_measured(scores: list[float], k: int, similarity: flo
 
 def test_the_shipped_numbers_are_of_signals_that_there_are() -> None:
     (first,) = measure(Staying(), hits(1.0, similarities=(0.5,)))
-    assert set(Logistic.load("staying").names) == first.keys()
+    assert set(Logistic.load(PACKAGE, "staying").names) == first.keys()
 
 
 def test_what_is_clearly_best_stays_and_the_rest_may_not() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval.signals import TokenSignals
 from readahead.speculation.retrieval.sufficiency import (
     Sufficiency,

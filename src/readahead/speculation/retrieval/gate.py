@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from readahead.config import PrefetchConfig
 from readahead.evidence.terms import stem
+from readahead.logistic import Logistic
 from readahead.retrieval.lexical import terms
-from readahead.speculation.retrieval.logistic import Logistic
 from readahead.speculation.retrieval.staying import Staying
 from readahead.speculation.retrieval.typed import without_stop_phrases
 from readahead.text import CHARS_PER_CJK_WORD, fold, is_cjk, num_words, words
 from readahead.types import Hit, Passage
 
+PACKAGE = "readahead.speculation.retrieval"
 MODEL = "typing_gate"
 MIN_RARITY = 0.2  # of a word that says what a question is about
 DEPTH = 3  # hits of a result that are compared
@@ -66,7 +67,7 @@ class TypingGate:
     ) -> None:
         self._config = config
         self._rarity = rarity
-        self._model = model or Logistic.load(MODEL)
+        self._model = model or Logistic.load(PACKAGE, MODEL)
         self._staying = staying or Staying()
         self.reset()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from readahead.types import Hit
 
+PACKAGE = "readahead.speculation.retrieval"
 MODEL = "staying"
 OF_THE_WORDS = ("words", "rarest", "information")
 _MAX_RUN = 6
@@ -24,7 +25,7 @@ class Staying:
     """
 
     def __init__(self, model: Logistic | None = None) -> None:
-        self._model = model or Logistic.load(MODEL)
+        self._model = model or Logistic.load(PACKAGE, MODEL)
         self.reset()
 
     def reset(self) -> None:

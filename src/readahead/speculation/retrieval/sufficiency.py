@@ -14,7 +14,7 @@ from statistics import fmean
 
 from readahead.evidence import is_refusal
 from readahead.evidence.terms import read_terms
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 from readahead.speculation.retrieval.signals import TokenSignals
 from readahead.types import Hit, Passage
 
@@ -64,7 +64,7 @@ class Sufficiency:
 @cache
 def fitted() -> Logistic:
     """Return the model that is shipped with the program."""
-    return Logistic.load("sufficiency")
+    return Logistic.load("readahead.speculation.retrieval", "sufficiency")
 
 
 def retrieval_signals(question: str, hits: Sequence[Hit]) -> dict[str, float]:

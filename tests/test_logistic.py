@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from readahead.speculation.retrieval.logistic import Logistic
+from readahead.logistic import Logistic
 
 MODEL = Logistic(("a", "b"), (1.0, -2.0), (2.0, 0.5), (0.7, -1.5), bias=0.3, threshold=0.4)
 

@@ -2,7 +2,8 @@
 
     p(x) = 1 / (1 + exp(−z)),   z = bias + Σ_i weight_i · (x_i − mean_i) / scale_i
 
-The numbers are fitted by a script of the repository and shipped as a JSON file beside this module.
+The numbers are fitted by a script of the repository and shipped as a JSON file beside the
+module that asks.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Logistic:
         )
 
     @classmethod
-    def load(cls, name: str) -> Self:
-        """Return the model of ``name.json`` beside this module."""
-        text = files(__package__ or "").joinpath(f"{name}.json").read_text(encoding="utf-8")
+    def load(cls, package: str, name: str) -> Self:
+        """Return the model of ``name.json`` in ``package``."""
+        text = files(package).joinpath(f"{name}.json").read_text(encoding="utf-8")
         return cls.from_json(json.loads(text))
