@@ -1,7 +1,8 @@
 """Read the numbers in a text as values with units; converts no unit into another.
 
 ``1,000`` and ``1000``, ``ten`` and ``10``, ``五天`` and ``5 days``, ``2 million`` and
-``2,000,000``, ``87 %``, ``87 percent`` and ``百分之八十七`` are each the same.
+``2,000,000``, ``87 %``, ``87 percent`` and ``百分之八十七`` are each the same; so are ``$890M``,
+``USD 890,000,000`` and ``890.000.000 dollars``. ``890.000`` alone may be either.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ _CJK_UNITS = {"十": 10, "百": 100, "千": 1_000}
 _CJK_GROUPS = {"万": 10_000, "亿": 100_000_000}
 
 _NUMBER_RE = re.compile(
-    r"(?P<digits>(?<![a-z\d])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)"
+    r"(?P<grouped>(?<![a-z\d.,])\d{1,3}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+,\d{1,2})(?!\d))"
+    r"|(?P<digits>(?<![a-z\d])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)"
     rf"|\b(?P<words>(?:{'|'.join(_TENS)})-(?:{'|'.join(_SMALL[1:10])})|{'|'.join(_WORD_VALUES)})\b"
     rf"|(?P<cjk>[十{''.join(_CJK_DIGITS)}][{''.join([*_CJK_DIGITS, *_CJK_UNITS, *_CJK_GROUPS])}]*)"
 )
 _SCALE_RE = re.compile(
     r"[\s-]?(hundred|thousand|million|billion|trillion|百万|千万|千|万|亿)(?![a-z])"
 )
+# Behind digits; all but k are units or words elsewhere, so they need money in front.
+_LETTER_RE = re.compile(r"(k)(?![a-z\d])| ?(m|mn|mln|b|bn|t|tn)(?![a-z\d])")
+_LETTERS = {"k": 1e3, "m": 1e6, "mn": 1e6, "mln": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12, "tn": 1e12}
 _UNIT_NAMES = {
     "%": "% percent",
     "second": "seconds second secs sec 秒",
@@ -72,8 +77,9 @@ _UNITS = {name: unit for unit, names in _UNIT_NAMES.items() for name in names.sp
 _UNIT_RE = re.compile(
     r"[\s-]?(" + "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True))) + ")(?![a-z])"
 )
-_PREFIX_RE = re.compile(r"(百分之|[$€£¥])\s?\Z")
+_PREFIX_RE = re.compile(r"(百分之|[$€£¥]|\b(?:usd|eur|gbp|cny|rmb))\s?\Z")
 _PREFIXES = {"百分之": "%", "$": "dollar", "€": "euro", "£": "pound", "¥": "yuan"}
+_PREFIXES |= {"usd": "dollar", "eur": "euro", "gbp": "pound", "cny": "yuan", "rmb": "yuan"}
 
 
 class Number(NamedTuple):
@@ -92,15 +98,12 @@ def find_numbers(text: str) -> Iterator[Number]:
     """
     position = 0
     while match := _NUMBER_RE.search(text, position):
-        position = match.end()
-        value = _value(match)
-        is_scaled = False
-        while scale := _SCALE_RE.match(text, position):
-            value *= _SCALES[scale[1]]
-            position = scale.end()
-            is_scaled = True
-        if is_scaled or match[0] not in ("one", "一", "零"):
-            unit = _unit(text, match.start(), position)
+        prefix = _prefix(text, match.start())
+        scale, position = _scale(text, match.end(), prefix)
+        if scale is not None or match[0] not in ("one", "一", "零"):
+            behind = _UNIT_RE.match(text, position)
+            unit = _UNITS[behind[1]] if behind else prefix
+            value = _value(match) * (scale or 1.0)
             yield Number(match.start(), position, f"{value:.12g}", unit)
 
 
@@ -113,14 +116,27 @@ def states(held: Collection[tuple[str, str]], value: str, unit: str) -> bool:
     return bool(units) and (not unit or unit in units or ("" in units and unit != "%"))
 
 
-def _unit(text: str, start: int, end: int) -> str:
-    if behind := _UNIT_RE.match(text, end):
-        return _UNITS[behind[1]]
-    before = _PREFIX_RE.search(text, max(0, start - 4), start)
+def _prefix(text: str, start: int) -> str:
+    """Return the unit that stands in front of a number, or nothing."""
+    before = _PREFIX_RE.search(text, max(0, start - 5), start)
     return _PREFIXES[before[1]] if before else ""
 
 
+def _scale(text: str, end: int, prefix: str) -> tuple[float | None, int]:
+    """Return by what a number that ends at ``end`` is to be multiplied, and where that ends."""
+    scale = None
+    while match := _SCALE_RE.match(text, end):
+        scale = (scale or 1.0) * _SCALES[match[1]]
+        end = match.end()
+    letter = _LETTER_RE.match(text, end) if scale is None else None
+    if letter and (letter[1] or prefix not in ("", "%")):
+        return _LETTERS[letter[1] or letter[2]], letter.end()
+    return scale, end
+
+
 def _value(match: re.Match[str]) -> float:
+    if match["grouped"]:
+        return float(match["grouped"].replace(".", "").replace(",", "."))
     if match["digits"]:
         return float(match["digits"].replace(",", ""))
     if match["words"]:

@@ -1,0 +1,168 @@
+"""Compare the values that two texts state: numbers, percentages, money, quantities and dates.
+
+Nothing is converted from one unit into another. Values of different kinds, or in different units,
+have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Literal
+
+from readahead.evidence.dates import Date, find_dates
+from readahead.evidence.numbers import Number, find_numbers
+from readahead.evidence.spans import Normal
+
+Kind = Literal["number", "percentage", "money", "quantity", "date"]
+CURRENCIES = frozenset({"dollar", "euro", "pound", "yuan"})
+HEDGE_TOLERANCE = 0.1  # "about 50" agrees with 46
+MIN_ROUNDED_DIGITS = 2  # "0.87" may be rounded, "1,000" is not 999
+
+_HEDGE_RE = re.compile(
+    r"(?:about|around|approximately|approx\.?|some|roughly|nearly|almost|over|under|circa|ca?\."
+    r"|more than|less than|fewer than|at least|at most|up to|close to|约|大约|近|超过|不到|至少)"
+    r" ?(?:the |a )?[$€£¥~]?\Z"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value at ``[start, end)`` of a text.
+
+    Attributes:
+        parts: The number in its normal form, or year, month and day, empty where not said.
+        unit: As in ``numbers``; empty for dates and for numbers without one.
+        other: A second reading of the number, for instance ``890000`` of ``890.000``.
+        is_hedged: Whether it is said to be about so much.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    parts: tuple[str, ...]
+    unit: str = ""
+    other: str = ""
+    is_hedged: bool = False
+
+    def states(self, claimed: Value) -> bool:
+        """Return whether a text with this value states the one claimed: all of it."""
+        if (self.kind == "date") != (claimed.kind == "date"):
+            return claimed.unit == self.unit == "" and _year(self) == _year(claimed)
+        if claimed.kind == "date":
+            pairs = zip(self.parts, claimed.parts, strict=True)
+            return all(not part or _same_part(own, part) for own, part in pairs)
+        if claimed.unit != self.unit and "%" in (claimed.unit, self.unit):
+            return False
+        return self._is_unit_of(claimed) and _same_number(self, claimed)
+
+    def conflicts(self, claimed: Value) -> bool:
+        """Return whether both cannot hold of the same thing."""
+        if self.kind != claimed.kind:
+            return False
+        if claimed.kind == "date":
+            pairs = zip(self.parts, claimed.parts, strict=True)
+            return any(own and part and not _same_part(own, part) for own, part in pairs)
+        if self.unit != claimed.unit:
+            return bool(self.unit and claimed.unit) and self.parts == claimed.parts
+        return not _same_number(self, claimed)
+
+    def _is_unit_of(self, claimed: Value) -> bool:
+        return not claimed.unit or not self.unit or claimed.unit == self.unit
+
+
+def read_values(normal: Normal) -> tuple[Value, ...]:
+    """Return the values of a text, given its normal form, in order."""
+    text = normal.text
+    found: list[Value] = []
+    rest = list(text)
+    for date in find_dates(text):
+        found.append(_of_date(date, normal))
+        rest[date.start : date.end] = "\n" * (date.end - date.start)
+    for number in find_numbers("".join(rest)):
+        found.append(_of_number(number, normal))
+    return tuple(sorted(found, key=lambda value: value.start))
+
+
+def stated(claimed: Value, held: Iterable[Value]) -> bool:
+    """Return whether a text with these values states the one claimed, be it in several dates.
+
+    "In 2021" and "on March 3" together state March 3, 2021.
+    """
+    values = list(held)
+    if any(value.states(claimed) for value in values):
+        return True
+    if claimed.kind != "date":
+        return False
+    fitting = [v for v in values if v.kind == "date" and not v.conflicts(claimed)]
+    return all(
+        not part or any(value.parts[i] for value in fitting) for i, part in enumerate(claimed.parts)
+    )
+
+
+def _of_date(date: Date, normal: Normal) -> Value:
+    start, end = normal.source(date.start, date.end)
+    return Value(start, end, "date", (date.year, date.month, date.day))
+
+
+def _of_number(number: Number, normal: Normal) -> Value:
+    start, end = normal.source(number.start, number.end)
+    before = normal.text[max(0, number.start - 16) : number.start]
+    said = normal.text[number.start : number.end]
+    # A point before three digits parts thousands in one country and decimals in another.
+    is_open = re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", said)
+    return Value(
+        start,
+        end,
+        _kind(number.unit),
+        (number.value,),
+        number.unit,
+        other=said.replace(".", "") if is_open else "",
+        is_hedged=_HEDGE_RE.search(before) is not None,
+    )
+
+
+def _kind(unit: str) -> Kind:
+    if unit == "%":
+        return "percentage"
+    if unit in CURRENCIES:
+        return "money"
+    return "quantity" if unit else "number"
+
+
+def _year(value: Value) -> str:
+    """Return what might be a year, or a number of four digits: nobody can tell 1500 from 1500."""
+    return value.parts[0] if not any(value.parts[1:]) else ""
+
+
+def _same_part(one: str, other: str) -> bool:
+    """Return whether two years, months or days agree; a year agrees with its decade."""
+    if one.endswith("s") or other.endswith("s"):
+        return one[:3] == other[:3]
+    return one == other
+
+
+def _same_number(held: Value, claimed: Value) -> bool:
+    readings = {claimed.parts[0], claimed.other} - {""}
+    if readings & {held.parts[0], held.other}:
+        return True
+    try:
+        own, said = Decimal(held.parts[0]), Decimal(claimed.parts[0])
+    except InvalidOperation:  # a numeral longer than any number
+        return False
+    if not (own.is_finite() and said.is_finite()):
+        return False
+    if held.is_hedged or claimed.is_hedged:
+        return abs(own - said) <= Decimal(HEDGE_TOLERANCE) * max(abs(own), abs(said))
+    return _rounds_to(own, said)
+
+
+def _rounds_to(exact: Decimal, said: Decimal) -> bool:
+    """Return whether ``said`` is ``exact`` with fewer digits."""
+    digits = said.normalize()
+    if len(digits.as_tuple().digits) < MIN_ROUNDED_DIGITS:
+        return False
+    step = Decimal(1).scaleb(int(digits.as_tuple().exponent))
+    return (exact / step).to_integral_value() * step == said
