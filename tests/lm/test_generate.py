@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from readahead.errors import ContextOverflow, InputError
-from readahead.lm.generate import generate, score, stream
+from readahead.lm.generate import generate, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.lm.score import score
 from readahead.trace import Trace
 from tests.conftest import make_llama, make_tokenizer
 

@@ -128,6 +128,15 @@ class Cache(Protocol):
         """Return an independent copy."""
         ...
 
+    @property
+    def can_spread(self) -> bool:
+        """Return whether ``spread`` can be called."""
+        ...
+
+    def spread(self, padding: Sequence[int]) -> Cache:
+        """Return a batch of which each row holds what is held, ``padding[b]`` ignored behind it."""
+        ...
+
     def crop(self, length: int) -> None:
         """Keep the first ``length`` positions."""
         ...

@@ -1,6 +1,7 @@
 """The decode loop: prefill, choose, feed back; the plain path that speculation is compared with.
 
-Works on any ``CachedModel``; one loop serves a stream and a left-padded batch.
+Works on any ``CachedModel``; one loop serves a stream and a padded batch. What all prompts of a
+batch begin with is read once.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from readahead.errors import ContextOverflow, InputError
 from readahead.lm.base import Cache, CachedModel, Cancelled, Generation, never
+from readahead.lm.batch import (
+    TokenIds,
+    begin,
+    check_room,
+    logprobs_of,
+    num_common,
+    padded,
+    prefill,
+)
 from readahead.lm.sample import SamplingParams, distribution, draw
 from readahead.lm.textstream import TextStream
 from readahead.trace import Trace
 from readahead.types import FinishReason
-
-TokenIds = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def generate(
     cancelled: Cancelled = never,
     trace: Trace | None = None,
 ) -> list[Generation]:
-    """Return one generation per prompt, decoded in one left-padded batch.
+    """Return one generation per prompt, decoded in one padded batch.
 
     *Exact* in float32: each equals the generation of a batch of one whose seed is ``seed + row``.
 
@@ -86,57 +93,15 @@ def generate(
     if not prompts:
         return []
     rows = [_Row(model, ids, params, index) for index, ids in enumerate(prompts)]
-    cache = model.new_cache(_padding(prompts))
+    trace = trace or Trace("generate")
+    num_shared = min(num_common(prompts), min(map(len, prompts)) - 1)
+    cache = begin(model, prompts, num_shared, cancelled=cancelled, trace=trace)
     collected: list[list[Piece]] = [[] for _ in rows]
-    for pieces in _decode(model, rows, cache, params, cancelled, trace or Trace("generate")):
+    for pieces in _decode(model, rows, cache, params, cancelled, trace):
         for into, piece in zip(collected, pieces, strict=True):
             if piece is not None:
                 into.append(piece)
     return [_joined(pieces, len(ids)) for pieces, ids in zip(collected, prompts, strict=True)]
-
-
-def score(
-    model: CachedModel,
-    prompts: Sequence[TokenIds],
-    continuations: Sequence[TokenIds],
-) -> list[tuple[float, ...]]:
-    """Return ln p of every token of each continuation given its prompt, in one padded batch.
-
-    Raises:
-        InputError: A prompt is empty.
-        ContextOverflow: A prompt with its continuation is longer than the model's context.
-    """
-    longest = max((len(ids) for ids in continuations), default=0)
-    if longest == 0:
-        return [() for _ in continuations]
-    whole = [[*ids, *more] for ids, more in zip(prompts, continuations, strict=True)]
-    for ids, row in zip(prompts, whole, strict=True):
-        _check_room(model, len(row) - 1 if ids else 0)
-    padding = _padding(whole)
-    token_ids = _left_padded(whole, padding)
-    cache = model.new_cache(padding)
-    head, tail = token_ids[:, : -longest - 1], token_ids[:, -longest - 1 :]
-    if head.shape[1]:
-        prefill(model, head, cache)
-    # Row i of the tail's logits predicts its token i + 1, so the last row has nothing to predict.
-    logits = model.forward(tail, cache, num_logits=tail.shape[1])[:, :-1]  # (B, longest, V)
-    logprobs = _logprobs(logits, tail[:, 1:].to(logits.device))
-    return [
-        tuple(row[longest - len(ids) :].tolist())
-        for row, ids in zip(logprobs, continuations, strict=True)
-    ]
-
-
-def prefill(
-    model: CachedModel, token_ids: Tensor, cache: Cache, *, cancelled: Cancelled = never
-) -> Tensor | None:
-    """Read ``token_ids`` (B, T ≥ 1) in steps; return the last logits (B, V), None if cancelled."""
-    logits: Tensor | None = None
-    for step in token_ids.split(model.prefill_step_tokens, dim=1):
-        if cancelled():
-            return None
-        logits = model.forward(step, cache)[:, -1]
-    return logits
 
 
 class _Row:
@@ -145,7 +110,7 @@ class _Row:
     def __init__(
         self, model: CachedModel, prompt_ids: TokenIds, params: SamplingParams, index: int = 0
     ) -> None:
-        room = _check_room(model, len(prompt_ids))
+        room = check_room(model, len(prompt_ids))
         self.prompt_ids = prompt_ids
         self.finished = False
         self.generator = torch.Generator().manual_seed(params.seed + index)
@@ -187,13 +152,13 @@ def _decode(
     """Yield what each row got in each step, None for rows that have finished."""
     prompts = [row.prompt_ids for row in rows]
     num_cached = cache.length
-    unread = _left_padded(prompts, _padding(prompts))[:, num_cached:]  # (B, T)
+    unread = padded(prompts, num_cached)[:, num_cached:]  # (B, T)
     with trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=num_cached):
         logits = prefill(model, unread, cache, cancelled=cancelled)
     trace.count("computed_tokens", len(rows) * (cache.length - num_cached))
     while logits is not None and not cancelled():
         token_ids = _choose(logits, rows, params)  # (B,)
-        logprobs = _logprobs(logits, token_ids)
+        logprobs = logprobs_of(logits, token_ids)
         yield [
             None if row.finished else row.push(int(token_id), float(logprob))
             for row, token_id, logprob in zip(rows, token_ids, logprobs, strict=True)
@@ -217,12 +182,6 @@ def _choose(logits: Tensor, rows: Sequence[_Row], params: SamplingParams) -> Ten
     return draw(probs.cpu(), [row.generator for row in rows]).to(logits.device)
 
 
-def _logprobs(logits: Tensor, token_ids: Tensor) -> Tensor:
-    """Return ln p(token) for ``logits`` (…, V) and ``token_ids`` (…)."""
-    chosen = logits.gather(-1, token_ids[..., None])[..., 0]
-    return chosen - logits.logsumexp(dim=-1)
-
-
 def _joined(pieces: Sequence[Piece], num_prompt_tokens: int) -> Generation:
     reason = pieces[-1].finish_reason
     assert reason is not None
@@ -233,27 +192,3 @@ def _joined(pieces: Sequence[Piece], num_prompt_tokens: int) -> Generation:
         finish_reason=reason,
         num_prompt_tokens=num_prompt_tokens,
     )
-
-
-def _check_room(model: CachedModel, num_tokens: int) -> int:
-    """Return how many tokens may follow ``num_tokens``."""
-    if num_tokens < 1:
-        raise InputError("The prompt is empty.", remedy="Give at least one token.")
-    room = model.max_context_tokens - num_tokens
-    if room < 1:
-        raise ContextOverflow(
-            f"The prompt has {num_tokens} tokens; the model's context holds "
-            f"{model.max_context_tokens}, the answer included.",
-            remedy="Shorten it, or take a model with a longer context.",
-        )
-    return room
-
-
-def _padding(prompts: Sequence[TokenIds]) -> list[int]:
-    longest = max(len(ids) for ids in prompts)
-    return [longest - len(ids) for ids in prompts]
-
-
-def _left_padded(prompts: Sequence[TokenIds], padding: Sequence[int]) -> Tensor:
-    """Return (B, T) token ids; what stands at padding is never attended to."""
-    return torch.tensor([[0] * pad + list(ids) for pad, ids in zip(padding, prompts, strict=True)])

@@ -1,4 +1,4 @@
-"""The KV cache of a batch, with its left padding; the one place that touches backend caches."""
+"""The KV cache of a batch, with its padding; the one place that touches backend caches."""
 
 from __future__ import annotations
 
@@ -65,12 +65,13 @@ class KVSegment:
 
 
 class KVCache:
-    """Keys and values of all layers, (B, H_kv, S, D) each, and how many leading rows are padding.
+    """Keys and values of all layers, (B, H_kv, S, D) each, and which of them are padding.
 
-    Positions ``[0, padding[b])`` of row b are never attended to; its first real token has
-    position 0, so a padded row computes what it would compute alone.
+    Behind the columns that all rows share, ``padding[b]`` columns of row b are never attended to,
+    and its next token has the next position; so a padded row computes what it would compute alone.
 
     Attributes:
+        num_shared: Columns in front of the padding; 0 unless the rows were spread.
         is_blended: Whether some of it was computed behind other tokens; then nothing of it is kept.
     """
 
@@ -83,6 +84,7 @@ class KVCache:
         from transformers import DynamicCache
 
         self.padding = tuple(padding)
+        self.num_shared = 0
         self.device = device or torch.device("cpu")
         self._max_position = getattr(config, "max_position_embeddings", None)
         self.is_blended = False
@@ -125,6 +127,24 @@ class KVCache:
         twin = copy.copy(self)
         # Deep, because layers differ in what they hold beside keys and values.
         twin.backend = copy.deepcopy(self.backend)
+        return twin
+
+    @property
+    def can_spread(self) -> bool:
+        """Return whether it holds one sequence, each layer one column a position."""
+        from transformers.cache_utils import DynamicLayer
+
+        # Windows count columns, padding among them; linear attention has none.
+        layers = self.backend.layers
+        return self.padding == (0,) and all(type(layer) is DynamicLayer for layer in layers)
+
+    def spread(self, padding: Sequence[int]) -> Self:
+        """Return a batch of which each row holds what is held, ``padding[b]`` ignored behind it."""
+        assert self.can_spread, "only one sequence, without windows, can be spread"
+        twin = self.fork()
+        twin.padding, twin.num_shared = tuple(padding), self.length
+        if self.length:
+            twin.backend.batch_repeat_interleave(len(padding))
         return twin
 
     def crop(self, length: int) -> None:
@@ -223,7 +243,8 @@ class KVCache:
         if not any(self.padding):
             return None
         columns = torch.arange(self.length + num_new, device=device)
-        return columns >= torch.tensor(self.padding, device=device)[:, None]
+        ends = self.num_shared + torch.tensor(self.padding, device=device)[:, None]
+        return (columns < self.num_shared) | (columns >= ends)
 
     def positions(self, num_new: int, device: torch.device) -> Tensor:
         """Return the position ids (B, num_new) of the next tokens; padding gets 0.

@@ -1,0 +1,97 @@
+"""Rows of a batch read their common beginning once, and compute what each would alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from readahead.lm.batch import MIN_SHARED_TOKENS, num_common
+from readahead.lm.generate import generate, stream
+from readahead.lm.model import TransformersModel
+from readahead.lm.sample import SamplingParams
+from readahead.lm.score import score
+from readahead.trace import Trace
+from tests.conftest import make_llama, make_tokenizer
+
+IDS = st.lists(st.integers(1, 250), max_size=12)
+PARAMS = SamplingParams(max_new_tokens=6)
+
+
+@pytest.fixture(scope="module")
+def model() -> TransformersModel:
+    return TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
+
+
+@given(beginning=IDS, rests=st.lists(IDS, min_size=1, max_size=4))
+def test_all_begin_with_what_is_common(beginning: list[int], rests: list[list[int]]) -> None:
+    rows = [(*beginning, *rest) for rest in rests]
+    num = num_common(rows)
+    assert num >= len(beginning)
+    assert len({row[:num] for row in rows}) == 1
+    assert min(map(len, rows)) == num or len({row[: num + 1] for row in rows}) > 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    beginning=st.lists(st.integers(1, 250), min_size=1, max_size=40),
+    rests=st.lists(IDS, min_size=1, max_size=4),
+)
+def test_a_batch_behind_a_beginning_equals_single_runs(
+    beginning: list[int], rests: list[list[int]]
+) -> None:
+    model = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
+    prompts = [[*beginning, *rest] for rest in rests]
+    for prompt, row in zip(prompts, generate(model, prompts, PARAMS), strict=True):
+        (single,) = generate(model, [prompt], PARAMS)
+        assert row.token_ids == single.token_ids
+        assert row.logprobs == pytest.approx(single.logprobs, abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    beginning=st.lists(st.integers(1, 250), min_size=2, max_size=40),
+    continuations=st.lists(IDS, min_size=1, max_size=4),
+    num_cached=st.integers(0, 39),
+)
+def test_scores_behind_a_cache_equal_single_scores(
+    beginning: list[int], continuations: list[list[int]], num_cached: int
+) -> None:
+    model = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
+    cache = model.new_cache()
+    num_cached = min(num_cached, len(beginning) - 1)
+    if num_cached:
+        list(stream(model, beginning[: num_cached + 1], PARAMS, cache=cache))
+        cache.crop(num_cached)
+    rows = [beginning for _ in continuations]
+    scores = score(model, rows, continuations, cache=cache)
+    assert cache.length == num_cached
+    for ids, got in zip(continuations, scores, strict=True):
+        (single,) = score(model, [beginning], [ids])
+        assert got == pytest.approx(single, abs=1e-4)
+
+
+def test_the_beginning_is_computed_once(model: TransformersModel) -> None:
+    beginning = list(range(1, 31))
+    prompts = [[*beginning, 40, 41], [*beginning, 50, 51], [*beginning, 60, 61]]
+    trace = Trace("test")
+    once = SamplingParams(max_new_tokens=1, ignore_eos=True)
+    generate(model, prompts, once, trace=trace)
+    assert trace.counters["computed_tokens"] == 30 + 3 * 2
+
+
+def test_a_short_beginning_is_read_with_each_row(model: TransformersModel) -> None:
+    beginning = list(range(1, MIN_SHARED_TOKENS))
+    trace = Trace("test")
+    once = SamplingParams(max_new_tokens=1, ignore_eos=True)
+    generate(model, [[*beginning, 40], [*beginning, 50]], once, trace=trace)
+    assert trace.counters["computed_tokens"] == 2 * (len(beginning) + 1)
+
+
+def test_a_cancellation_within_the_beginning_ends_all_rows(model: TransformersModel) -> None:
+    beginning = list(range(1, 60))
+    asked = iter([False, True, True, True, True, True])
+    written = generate(
+        model, [[*beginning, 90], [*beginning, 91]], PARAMS, cancelled=lambda: next(asked)
+    )
+    assert [row.finish_reason for row in written] == ["cancelled", "cancelled"]
