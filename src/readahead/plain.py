@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from functools import partial
 
 from readahead.config import GenerationConfig
 from readahead.errors import ContextOverflow
@@ -98,12 +97,17 @@ class PlainRun:
     ) -> Generator[Piece]:
         """Yield the pieces of an answer that may get further passages."""
         knowledge = self._knowledge
+
+        def search(query: str, num_hits: int) -> Sequence[Hit]:
+            self._trace.count("retrievals")
+            return knowledge.search(query, num_hits, filter=filter, trace=self._trace)
+
         injecting = Injecting(
             self._target,
             self._question,
             prompt,
             hits,
-            partial(knowledge.search, filter=filter, trace=self._trace),
+            search,
             config=self._config.inject,
             max_prompt_tokens=self._max_prompt_tokens,
             rarity=knowledge.store.rarity,

@@ -21,6 +21,7 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import note, one_line, print_answer, working
+from readahead.cli.questions import Inject
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 
@@ -38,11 +39,19 @@ def chat(
     target: Target = None,
     device: Device = None,
     dtype: Precision = None,
+    inject: Inject = None,
     lexical_only: LexicalOnly = False,
 ) -> None:
     """Talk about the documents; what a question will need is read while it is typed."""
     config = settings(
-        context, kb, lexical_only=lexical_only, k=k, target=target, device=device, dtype=dtype
+        context,
+        kb,
+        lexical_only=lexical_only,
+        k=k,
+        target=target,
+        device=device,
+        dtype=dtype,
+        inject__enabled=inject,
     )
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)

@@ -1,4 +1,8 @@
-"""Whether what was read ahead changed an answer: the promise, checked on a user's own data."""
+"""Whether what was read ahead changed an answer: the promise, checked on a user's own data.
+
+Compared without injection, whatever ``inject.enabled`` says: an answer into which passages were put
+is not meant to be that of its first prompt.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ def is_lossless(engine: Engine, turn: Turn) -> bool:
     """Return whether a cold run over the same prompt gives the same answer, token for token.
 
     Always so in float32; in lower precisions, rounding may decide between tokens that are about
-    equally likely.
+    equally likely. Never so of an answer that holds injected passages (``turn.injected``).
     """
     params = sampling_params(engine.config.generation)
     prompts = [turn.prompt.token_ids]
@@ -73,7 +77,7 @@ def verify(
     """
     report = LosslessReport(num_questions=len(questions))
     for number, question in enumerate(questions, start=1):
-        with Session(engine) as session:
+        with Session(engine, inject=False) as session:
             _ask(engine, session, question, report)
         if progress:
             progress(number, len(questions))

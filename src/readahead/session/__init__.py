@@ -1,6 +1,6 @@
 """A conversation: what is typed, what is read ahead for it, and its answers."""
 
-from readahead.session.conversation import Turn
+from readahead.session.said import Turn
 from readahead.session.session import Session
 from readahead.session.worker import Status
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Self
 
 from readahead.engine import Engine
-from readahead.errors import ContextOverflow
-from readahead.lm.prompt import Context, Part, Prompt, build_prompt
+from readahead.errors import ContextOverflow, NotFound
+from readahead.lm.prompt import Context, Part, build_prompt
 from readahead.retrieval.base import Filter, Vector
+from readahead.session.said import Turn
 from readahead.speculation.retrieval.guess import Found
 from readahead.speculation.retrieval.topic import (
     NUM_RUNNERS_UP,
@@ -18,34 +18,11 @@ from readahead.speculation.retrieval.topic import (
     stored_vectors,
 )
 from readahead.trace import Trace
-from readahead.types import Hit
+from readahead.types import Hit, Passage
 
+LABELS = " "  # between the ids of several passages in one label
 OVERFLOW = "The conversation outgrew the model's context: its earlier turns were left out."
 REMOVED = "A document that the conversation showed has changed or gone: its turns were left out."
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A question and its answer, as the model read and wrote them.
-
-    Attributes:
-        prompt: All that the model read, the earlier turns among it.
-        token_ids: The answer's.
-        shown: The id of each passage of ``prompt``, and where it ended, shortened or not; also of
-            those that are no longer stored.
-    """
-
-    question: str
-    prompt: Prompt
-    token_ids: tuple[int, ...]
-    text: str
-    shown: tuple[tuple[str, int], ...]
-
-    @classmethod
-    def said(cls, question: str, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> Self:
-        """Return the turn of an answer that has just been given."""
-        shown = tuple((passage.id, passage.end) for passage in prompt.passages)
-        return cls(question, prompt, token_ids, text, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +102,17 @@ class Conversation:
         verdict = verdict or self._topic.judge(turn.question)
         # It is decided already: what followed stayed on the topic.
         verdict = replace(verdict, on_topic=verdict.on_topic or bool(found.context.parts))
-        shown = {passage.id for passage in turn.prompt.passages}
+        shown = {passage.id for passage in turn.passages}
+        known = {hit.passage.id for hit in found.hits}
+        injected = [Hit(self._whole(p), 0.0) for p in turn.passages if p.id not in known]
         # In the order in which the topic tells read from not read.
-        hits = sorted(found.hits, key=lambda hit: hit.passage.id not in shown)
+        hits = sorted((*found.hits, *injected), key=lambda hit: hit.passage.id not in shown)
         self._topic.follow(verdict, hits, k=len(shown))
-        answer = (Part(turn.token_ids),) if turn.token_ids else ()
+        label = LABELS.join(passage.id for passage in turn.injected)
+        answer = (Part(turn.token_ids, label),) if turn.token_ids else ()
         self.context = Context(
             (*turn.prompt.parts, *answer),
-            (*found.context.passages, *turn.prompt.passages),
+            (*found.context.passages, *turn.passages),
             turn.prompt.text + turn.text,
         )
         self._notes = ()
@@ -144,7 +124,7 @@ class Conversation:
             return False
         self._generation = generation
         is_stale = store.stale_test()
-        self._engine.reader.tree.drop(is_stale)
+        self._engine.reader.tree.drop(lambda label: any(map(is_stale, label.split(LABELS))))
         if any(is_stale(passage.id) for passage in self.context.passages):
             self.forget(REMOVED)
         return True
@@ -162,13 +142,39 @@ class Conversation:
         self._topic.reset()
         self._notes = notes
 
-    def _search(self, query: str, trace: Trace) -> tuple[Hit, ...]:
-        config = self._engine.config
-        num_hits = config.retrieval.k + max(NUM_RUNNERS_UP, config.prefetch.num_runners_up)
-        num_hits = max(num_hits, config.prefetch.relaxed_k)
+    def search(self, query: str, num_hits: int, trace: Trace) -> tuple[Hit, ...]:
+        """Return the best hits among the passages that may be shown."""
         trace.count("retrievals" if "asked_s" in trace.attributes else "retrievals_ahead")
         knowledge = self._engine.knowledge
         return tuple(knowledge.search(query, num_hits, filter=self._filter, trace=trace))
+
+    def nearest(self, question: str, context: Context) -> tuple[Hit, ...]:
+        """Return the passages of ``context`` that are most like a question.
+
+        As many as a question is shown; of equals, and where there are no vectors, the last ones.
+        """
+        vector = self._vector(question) if context.passages else None
+        passages = context.passages[::-1]
+        similarities: list[float | None] = [None] * len(passages)
+        if vector is not None:
+            whole = [self._whole(passage) for passage in passages]
+            known = stored_vectors(self._engine.knowledge.store)(whole)
+            similarities = [None if own is None else float(vector @ own) for own in known]
+        hits = [Hit(p, s or 0.0, s) for p, s in zip(passages, similarities, strict=True)]
+        hits.sort(key=lambda hit: -hit.score)
+        return tuple(hits[: self._engine.config.retrieval.k])
+
+    def _whole(self, passage: Passage) -> Passage:
+        """Return a passage that was perhaps shortened as it is stored."""
+        try:
+            return self._engine.knowledge.store.passage(passage.id)
+        except NotFound:
+            return passage
+
+    def _search(self, query: str, trace: Trace) -> tuple[Hit, ...]:
+        config = self._engine.config
+        num_hits = config.retrieval.k + max(NUM_RUNNERS_UP, config.prefetch.num_runners_up)
+        return self.search(query, max(num_hits, config.prefetch.relaxed_k), trace)
 
     def _vector(self, question: str) -> Vector | None:
         embedder = self._engine.knowledge.embedder

@@ -10,11 +10,13 @@ from typing import Any
 from readahead.engine import Engine
 from readahead.errors import InputError, NotFound, StoreError
 from readahead.lm.prompt import Context, build_prompt
-from readahead.session.conversation import REMOVED, Conversation, Turn
+from readahead.session.conversation import REMOVED, Conversation
+from readahead.session.said import Shown, Turn
 from readahead.speculation.retrieval.guess import Found
 from readahead.types import Hit, Passage
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)  # in the first, every passage stands in the prompt, from its beginning on
 
 
 def save(conversation: Conversation, target: str, file: Path) -> None:
@@ -32,7 +34,7 @@ def save(conversation: Conversation, target: str, file: Path) -> None:
         {
             "question": turn.question,
             "follows": bool(found.context.parts),
-            "passages": [{"id": id, "end": end} for id, end in turn.shown],
+            "passages": [shown._asdict() for shown in turn.shown],
             "hits": [{"id": hit.passage.id, "score": hit.score} for hit in found.hits],
             "text": turn.text,
             "token_ids": list(turn.token_ids),
@@ -69,15 +71,15 @@ def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
         )
     has_gone = engine.knowledge.store.stale_test()
     for turn in saved["turns"]:
-        shown = tuple((passage["id"], passage["end"]) for passage in turn["passages"])
-        is_stale = any(has_gone(id) for id, _ in shown)
+        shown = tuple(Shown(**{"start": 0, **passage}) for passage in turn["passages"])
+        is_stale = any(has_gone(one.id) for one in shown)
         context = conversation.context if turn["follows"] else Context()
         # Without the turn that it followed, it cannot be followed either.
         is_orphan = turn["follows"] and not context.parts
         prompt = build_prompt(
             engine.target.tokenizer,
             turn["question"],
-            [passage for one in shown for passage in _passages(engine, *one)],
+            [p for one in shown if not one.in_answer for p in _passages(engine, *one[:3])],
             max_tokens=engine.target.max_context_tokens,
             context=context,
         )
@@ -86,29 +88,31 @@ def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
             for hit in turn["hits"]
             for passage in _passages(engine, hit["id"])
         )
-        token_ids = tuple(turn["token_ids"])
-        conversation.append(
-            Turn(turn["question"], prompt, token_ids, turn["text"], shown), Found(hits, context)
+        injected = tuple(p for one in shown if one.in_answer for p in _passages(engine, *one[:3]))
+        said = Turn(
+            turn["question"], prompt, tuple(turn["token_ids"]), turn["text"], shown, injected
         )
+        conversation.append(said, Found(hits, context))
         if is_stale or is_orphan:
             conversation.forget(REMOVED)
 
 
-def _passages(engine: Engine, id: str, end: int | None = None) -> list[Passage]:
-    """Return the passage, as far as ``end``, if it is still there."""
+def _passages(engine: Engine, id: str, start: int = 0, end: int | None = None) -> list[Passage]:
+    """Return what lies of the passage in ``[start, end)``, if it is still there."""
     try:
         passage = engine.knowledge.store.passage(id)
     except NotFound:
         return []
-    if end is None or end >= passage.end:
-        return [passage]
-    return [replace(passage, text=passage.text[: end - passage.start], end=end)]
+    start = min(max(start, passage.start), passage.end)
+    end = passage.end if end is None else max(start, min(end, passage.end))
+    text = passage.text[start - passage.start : end - passage.start]
+    return [replace(passage, text=text, start=start, end=end)]
 
 
 def _read(file: Path, num_tokens: int) -> dict[str, Any]:
     try:
         saved = json.loads(file.read_bytes())
-        if saved["format"] != FORMAT:
+        if saved["format"] not in _READABLE:
             raise ValueError(f"format {saved['format']} is not known")
         for turn in saved["turns"]:
             _check(turn, num_tokens)
@@ -126,8 +130,10 @@ def _check(turn: dict[str, Any], num_tokens: int) -> None:
     records = [*turn["passages"], *turn["hits"]]
     texts = [turn["question"], turn["text"], *(record["id"] for record in records)]
     numbers = [*(hit["score"] for hit in turn["hits"]), turn["follows"]]
-    if not all(type(passage["end"]) is int for passage in turn["passages"]):
-        raise ValueError("the end of a passage is missing")
+    for passage in turn["passages"]:
+        shown = Shown(**{"start": 0, **passage})
+        if type(shown.start) is not int or type(shown.end) is not int:
+            raise ValueError("the place of a passage is missing")
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text is missing")
     if not all(isinstance(number, int | float) for number in numbers):

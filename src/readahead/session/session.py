@@ -17,17 +17,21 @@ from readahead.engine import Engine
 from readahead.errors import InputError, StoreError
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.prompt import num_tokens
+from readahead.lm.prompt import Prompt, num_tokens
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
 from readahead.plain import check_passages, fitting_notes, sampling_params
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
-from readahead.session.conversation import Conversation, Search, Turn
+from readahead.session.conversation import Conversation, Search
+from readahead.session.said import Saying, Turn
 from readahead.session.saved import restore, save
 from readahead.session.worker import Status, Worker
+from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
+from readahead.speculation.retrieval.guess import Event as Written
 from readahead.speculation.retrieval.guess import Found, Request, Start
+from readahead.speculation.retrieval.inject import Injected
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.speculation.retrieval.suggest import asking, is_supported, read_questions
 from readahead.trace import Trace
@@ -48,25 +52,32 @@ class Session:
     """A conversation over the documents of an engine.
 
     *Exact* in float32: each answer is, token for token, that of a cold run over the same prompt;
-    ``turns`` tells which that was. Where ``cache.reuse`` or ``cache.storage`` ask for something
+    ``turns`` tells which that was. Of an answer into which passages were injected, this holds from
+    the last of them on. Where ``cache.reuse`` or ``cache.storage`` ask for something
     approximate, the answer's notes say so.
 
     Args:
         engine: Brings the knowledge base and the target; sessions of one engine share what was
             read.
         filter: Limits the passages that may be shown.
+        inject: Whether to retrieve again while an answer is written, also ahead, where the passages
+            seem to lack it; None: as ``inject.enabled`` says.
     """
 
-    def __init__(self, engine: Engine, *, filter: Filter | None = None) -> None:
+    def __init__(
+        self, engine: Engine, *, filter: Filter | None = None, inject: bool | None = None
+    ) -> None:
         engine.load()
         config = engine.config
         self._engine = engine
         self._filter = filter
+        self._injects = config.inject.enabled if inject is None else inject
         self._conversation = Conversation(engine, filter)
         self._suggestions: tuple[str, ...] = ()
         self._free = threading.Lock()  # held while an answer is given
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
-        self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch)
+        write = self._write if self._injects else None
+        self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch, write)
         self._request = Request(
             k=config.retrieval.k,
             max_tokens=engine.max_prompt_tokens,
@@ -94,7 +105,7 @@ class Session:
 
     def fork(self) -> Session:
         """Return a session that has had the same turns; the two go on independently."""
-        twin = Session(self._engine, filter=self._filter)
+        twin = Session(self._engine, filter=self._filter, inject=self._injects)
         twin._conversation = self._conversation.fork()
         twin._prefetcher.reset(self._engine.turns.run(self._prefetcher.fork_reading))
         return twin
@@ -108,7 +119,14 @@ class Session:
         save(self._conversation, self._engine.target.name, file)
 
     @classmethod
-    def load(cls, engine: Engine, file: Path, *, filter: Filter | None = None) -> Self:
+    def load(
+        cls,
+        engine: Engine,
+        file: Path,
+        *,
+        filter: Filter | None = None,
+        inject: bool | None = None,
+    ) -> Self:
         """Return a session that goes on where ``save`` was called.
 
         Turns that show a document which has changed or gone since are not followed.
@@ -116,7 +134,7 @@ class Session:
         Raises:
             InputError: The file is not a saved session, or one of another target.
         """
-        session = cls(engine, filter=filter)
+        session = cls(engine, filter=filter, inject=inject)
         restore(session._conversation, engine, file)
         return session
 
@@ -219,11 +237,11 @@ class Session:
             self._prefetcher.reset()
             yield from reply.nothing_found()
             return
-        token_ids: list[int] = []
+        saying = Saying(start.prompt)
         try:
-            yield from reply.events(self._pieces(start, token_ids))
+            yield from reply.events(self._pieces(start, saying, reply, trace))
         finally:
-            self._append(Turn.said(question, start.prompt, tuple(token_ids), reply.text), start)
+            self._append(saying.turn(question, reply.text), start)
 
     def _start(self, question: str, found: Found, cancelled: Cancelled, trace: Trace) -> Start:
         if self._refresh():
@@ -285,16 +303,54 @@ class Session:
     def _find(self, question: str, trace: Trace) -> Found:
         return self._conversation.find(question, trace)
 
-    def _pieces(self, start: Start, token_ids: list[int]) -> Iterator[Piece]:
-        for piece in self._engine.turns.steps(start.pieces):
-            token_ids += piece.token_ids
-            yield piece
+    def _write(
+        self,
+        question: str,
+        prompt: Prompt,
+        found: Found,
+        reading: Reading,
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> Generator[Written]:
+        return write_injecting(
+            self._engine,
+            self._conversation,
+            question,
+            prompt,
+            found,
+            reading,
+            params,
+            cancelled=cancelled,
+            trace=trace,
+        )
+
+    def _pieces(self, start: Start, saying: Saying, reply: Reply, trace: Trace) -> Iterator[Piece]:
+        """Yield the pieces of the answer; what was injected is shown and traced from here on."""
+        shown = trace.attributes["passages"]
+        assert isinstance(shown, list)
+        for event in self._engine.turns.steps(start.events):
+            saying.push(event)
+            if not isinstance(event, Injected):
+                yield event
+                continue
+            # What was ready behind the place where they stand is read again.
+            ready = min(trace.counters["reused_tokens"], start.reading.cache.length)
+            trace.counters["reused_tokens"] = ready
+            reply.extend(event.passages, in_front=event.in_front)
+            shown += [{"id": hit.passage.id, "score": hit.score} for hit in event.hits]
 
     def _append(self, turn: Turn, start: Start) -> None:
         """Make the turn part of what the next one follows."""
         self._conversation.append(turn, start.found)
-        held = (*turn.prompt.token_ids, *turn.token_ids)[: start.reading.cache.length]
-        self._prefetcher.reset(Reading(start.reading.cache, held))
+        cache, read = start.reading.cache, (*turn.prompt.token_ids, *turn.token_ids)
+        if cache.length > len(read):  # the listener left before all that was written came out
+            if cache.refusal:
+                self._prefetcher.reset()
+                return
+            cache.crop(len(read))
+        self._prefetcher.reset(Reading(cache, read[: cache.length]))
 
     def _refresh(self) -> bool:
         """Drop what was read of documents that have changed or gone; return if any have."""

@@ -310,7 +310,7 @@ class Worker:
         return Status(
             passages=tuple(" > ".join(p.heading) or p.document for p in passages),
             num_tokens=prefetcher.num_computed_tokens,
-            num_answer_tokens=len(ahead.pieces) if ahead else 0,
+            num_answer_tokens=ahead.num_pieces if ahead else 0,
             probability=decision.probability if decision else 0.0,
             reason=reason,
         )

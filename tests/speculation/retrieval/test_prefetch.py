@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from readahead.config import PrefetchConfig
 from readahead.lm import generate
+from readahead.lm.generate import Piece
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.prompt import Context, Part, build_prompt
@@ -86,7 +87,11 @@ def take(
     context: Context = EMPTY,
 ) -> tuple[Start, str]:
     start = ahead.take(question, find(question, trace, context), request, trace=trace)
-    return start, "".join(piece.text for piece in start.pieces)
+    return start, "".join(piece.text for piece in pieces_of(start))
+
+
+def pieces_of(start: Start) -> list[Piece]:
+    return [event for event in start.events if isinstance(event, Piece)]
 
 
 def cold(question: str, passages: Sequence[Passage], context: Context = EMPTY) -> str:
@@ -219,7 +224,7 @@ def test_a_finished_question_is_answered_ahead() -> None:
     ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
     assert ahead.finish(QUESTION, REQUEST, trace=trace)
     assert ahead.ahead is not None
-    assert len(ahead.ahead.pieces) == 4
+    assert ahead.ahead.num_pieces == 4
     computed = trace.counters["computed_tokens"]
     start, text = take(ahead, f" {QUESTION} ", trace)
     assert text == cold(QUESTION, start.prompt.passages)
@@ -279,7 +284,7 @@ def test_an_answer_stops_within_one_step_once_it_is_cancelled() -> None:
     ahead.finish(QUESTION, REQUEST, trace=trace)
     stop = partial(next, iter([False]), True)
     start = ahead.take(QUESTION, find(QUESTION, trace), REQUEST, cancelled=stop, trace=trace)
-    pieces = list(start.pieces)
+    pieces = pieces_of(start)
     assert pieces[-1].finish_reason == "cancelled"
     assert len(pieces) == 3 + 2
 
@@ -342,7 +347,7 @@ def first_turn() -> tuple[Prefetcher, Context, Reading]:
     """Return the state after one turn."""
     ahead, trace = prefetcher(), Trace("test")
     start = ahead.take(QUESTION, find(QUESTION, trace), REQUEST, trace=trace)
-    answer = Part(tuple(chain.from_iterable(piece.token_ids for piece in start.pieces)))
+    answer = Part(tuple(chain.from_iterable(piece.token_ids for piece in pieces_of(start))))
     context = Context((*start.prompt.parts, answer), start.prompt.passages, "")
     held = (*start.prompt.token_ids, *answer.token_ids)[: start.reading.cache.length]
     ahead = prefetcher(context=context)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Protocol, Self
 
-from readahead.lm import generate
-from readahead.lm.base import CachedModel, Cancelled, never
+from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.prompt import Context, Prompt
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
+from readahead.speculation.retrieval.inject import Injected
 from readahead.trace import Trace
 from readahead.types import Hit
 
@@ -46,62 +46,132 @@ class Request:
     params: SamplingParams
 
 
+Event = Piece | Injected
+
+
+class Write(Protocol):
+    """Who writes answers."""
+
+    def __call__(
+        self,
+        question: str,
+        prompt: Prompt,
+        found: Found,
+        reading: Reading,
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> Generator[Event]:
+        """Yield the answer to ``prompt``, and each injection before what is written after it.
+
+        Args:
+            question: What is asked.
+            prompt: What is read for it.
+            found: What there was to show.
+            reading: Holds the beginning of the prompt, at most all but its last token; the cache
+                grows. At an injection it has gone back to what it shares with the ``token_ids`` of
+                that, of which whoever listens may read more, all but the last.
+            params: How tokens are chosen.
+            cancelled: Asked before each model step.
+            trace: Of the request.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class Ahead:
     """The first tokens of an answer to a question that was not asked yet: a disposable branch.
 
     Attributes:
-        pieces: What was decoded so far; ``rest`` goes on from there.
+        prompt: As it was before anything was injected.
+        events: What was decoded and injected so far; ``rest`` goes on from there.
         cancelled: Asked by ``rest`` between steps; replaced when the question is asked.
     """
 
     question: str
     prompt: Prompt
     reading: Reading
-    pieces: list[Piece] = field(default_factory=list)
-    rest: Iterator[Piece] = iter(())
+    trace: Trace
+    rest: Generator[Event]
+    events: list[Event] = field(default_factory=list)
     cancelled: Cancelled = never
 
     @classmethod
     def begin(
         cls,
-        model: CachedModel,
+        write: Write,
         question: str,
         prompt: Prompt,
+        found: Found,
         reading: Reading,
         params: SamplingParams,
         trace: Trace,
     ) -> Self:
         """Return a branch on ``reading``, which holds all but the last token of ``prompt``."""
-        ahead = cls(question, prompt, reading)
-        ahead.rest = generate.stream(
-            model,
-            prompt.token_ids,
+        rest = write(
+            question,
+            prompt,
+            found,
+            reading,
             params,
-            cache=reading.cache,
             cancelled=lambda: ahead.cancelled(),
             trace=trace,
         )
+        ahead = cls(question, prompt, reading, trace, rest)
         return ahead
+
+    @property
+    def num_pieces(self) -> int:
+        """Return how many steps of the answer were decoded."""
+        return sum(isinstance(event, Piece) for event in self.events)
 
     @property
     def is_finished(self) -> bool:
         """Return whether the answer has ended already."""
-        return bool(self.pieces) and self.pieces[-1].finish_reason is not None
+        last = self.events[-1] if self.events else None
+        return isinstance(last, Piece) and last.finish_reason is not None
 
-    def all_pieces(self) -> Generator[Piece]:
-        """Yield what was decoded, and go on from there."""
-        yield from self.pieces
+    @property
+    def has_injected(self) -> bool:
+        """Return whether passages were put into it."""
+        return any(isinstance(event, Injected) for event in self.events)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Return what is read before the next token is written, as of the last injection."""
+        injected = [event for event in self.events if isinstance(event, Injected)]
+        return injected[-1].token_ids if injected else self.prompt.token_ids
+
+    @property
+    def unread(self) -> tuple[int, ...]:
+        """Return what of it the cache still lacks, but for the last token."""
+        return self.token_ids[self.reading.cache.length : -1]
+
+    def all_events(self) -> Generator[Event]:
+        """Yield what was decoded and injected, and go on from there."""
+        yield from self.events
         yield from self.rest
 
-    def decode(self, limit: int, cancelled: Cancelled, trace: Trace) -> bool:
-        """Decode until there are ``limit`` pieces; return whether it came to that or the end."""
-        while len(self.pieces) < limit and not self.is_finished:
-            if cancelled():
-                return False
-            self.pieces.append(next(self.rest))
-            trace.count("decoded_ahead_tokens")
-        return True
+    def step(self) -> None:
+        """Decode one token more, or have passages injected."""
+        event = next(self.rest)
+        self.events.append(event)
+        if isinstance(event, Injected):
+            self.reading.token_ids = event.token_ids[: self.reading.cache.length]
+        else:
+            self.trace.count("decoded_ahead_tokens")
+
+    def drop(self) -> None:
+        """End the branch, and take back what it told its trace beside times."""
+        self.rest = _nothing()  # which also lets go of the cache
+        self.trace.attributes.pop("inject", None)
+        for counter in ("injections", "injected_tokens"):
+            self.trace.counters.pop(counter, None)
+
+
+def _nothing() -> Generator[Event]:
+    yield from ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +179,8 @@ class Start:
     """An answer that is about to be streamed.
 
     Attributes:
-        reading: Its cache grows while ``pieces`` are taken.
+        prompt: As it is before the first of ``events``.
+        reading: Its cache grows while ``events`` are taken.
         num_ready_tokens: How many of the prompt's tokens need not be read any more.
         num_useful_tokens: How many of them were computed ahead for this question.
         num_kept_passages: How many passages of the last guess are used, the first ones.
@@ -118,7 +189,7 @@ class Start:
 
     prompt: Prompt
     found: Found
-    pieces: Generator[Piece]
+    events: Generator[Event]
     reading: Reading
     num_ready_tokens: int
     num_useful_tokens: int

@@ -52,12 +52,20 @@ class Injected:
     Attributes:
         hits: Their passages are perhaps shortened.
         num_tokens: That they take in the context.
+        prompt: What is read in front of the answer from now on.
+        token_ids: All that is read from now on: the prompt, and behind it notes and the answer.
+        num_answer_tokens: How many of the answer's tokens that are, some of them not yielded yet.
         in_front: They come before the passages shown so far, and so do their numbers; else after.
+        in_answer: They stand within the answer; else in the prompt.
     """
 
     hits: tuple[Hit, ...]
     num_tokens: int
+    prompt: Prompt
+    token_ids: tuple[int, ...]
+    num_answer_tokens: int
     in_front: bool = False
+    in_answer: bool = False
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -71,11 +79,15 @@ class Injecting:
     Args:
         model: The target.
         question: As the user asked it.
-        prompt: Made of the question and the passages of ``hits``.
-        hits: What was retrieved for the question; those shown come first.
+        prompt: Made of the question and passages of ``hits``, in any order, perhaps shortened.
+        hits: What was retrieved for the question.
         search: Finds hits for a query.
         config: When to inject, and how much.
+        query: What to search for; None: the question.
         context: The turns before, if the prompt follows some.
+        context_hits: Those of its passages that are judged together with the prompt's.
+        keeps_prefix: Whether what is found before the answer goes behind the passages shown, so
+            that a cache which holds them keeps them; else in front.
         max_prompt_tokens: How long a prompt may be, injected passages included; None: as long as
             the model's context allows.
         rarity: How rare a word is in the index, in [0, 1]; needed for a bias only.
@@ -90,7 +102,10 @@ class Injecting:
         search: Search,
         *,
         config: InjectConfig,
+        query: str | None = None,
         context: Context | None = None,
+        context_hits: Sequence[Hit] = (),
+        keeps_prefix: bool = False,
         max_prompt_tokens: int | None = None,
         rarity: Callable[[str], float] | None = None,
     ) -> None:
@@ -98,14 +113,18 @@ class Injecting:
         self._model = WatchedModel(model, [self._layer] if num_layers(model) else [])
         self._tokenizer = model.tokenizer
         self._question = question
-        self._hits = list(hits[: len(prompt.passages)])
+        self._query = query or question
+        self._hits = _as_shown(prompt.passages, hits)
+        self._prompt = prompt
         self._layout = Layout(prompt.token_ids)
         self._search = search
         self._config = config
         self._context = context or Context()
+        self._context_hits = tuple(context_hits)
+        self._keeps_prefix = keeps_prefix
         self._max_prompt_tokens = max_prompt_tokens
         self._rarity = rarity
-        self._sufficiency = Sufficiency(question, self._hits)
+        self._sufficiency = self._judged()
         self._num_injections = self._num_injected_tokens = 0
         self._declined: set[int] = set()  # where sentences begin whose refusal was asked about
         self._not_before = 0  # answer tokens, by the cool-down
@@ -216,6 +235,9 @@ class Injecting:
         if judgement.probability < self._config.threshold:
             record["reason"] = "the passages seem to hold the answer"
             return None
+        if self._cache.length and (refusal := self._cache.refusal):
+            record["reason"] = f"what was read cannot be taken back: {refusal}"
+            return None
         with self._trace.span("inject", moment=moment):
             found = self._retrieve(moment, record)
             if not found:
@@ -226,12 +248,11 @@ class Injecting:
     def _retrieve(self, moment: Moment, record: dict[str, object]) -> list[Hit]:
         """Return hits that are not shown yet, each shortened to what fits."""
         certain = self._written.certain_words() if moment == "jump" else ""
-        query = f"{self._question} {certain}".strip()
-        hits = self._search(query, len(self._hits) + NUM_DEEPER)
-        self._trace.count("retrievals")
+        query = f"{self._query} {certain}".strip()
+        shown = {_key(passage) for passage in self._shown()}
+        hits = self._search(query, len(shown) + NUM_DEEPER)
         record["query"] = query
         record["retrieved"] = [{"id": hit.passage.id, "similarity": hit.similarity} for hit in hits]
-        shown = {_key(passage) for passage in self._shown()}
         new = [
             hit
             for hit in hits
@@ -276,14 +297,26 @@ class Injecting:
         # What was released stays: it is read again behind the note.
         written.cut(max(place, self._num_released))
         num_before = len(self._layout.ids([]))
-        self._place(passages, place, in_front=moment == "start")
+        in_front = moment == "start" and not self._keeps_prefix
+        in_answer = moment != "start" and self._config.placement != "prompt"
+        if in_answer:
+            self._layout.add_note(place, self._note(passages))
+        else:
+            self._rebuild(passages, in_front=in_front)
         after = self._layout.ids([token.id for token in written.tokens])
         keep = min(num_shared(tuple(before), tuple(after)), self._cache.length, len(after) - 1)
         self._cache.crop(keep)
-        added = len(self._layout.ids([])) - num_before
-        injected = Injected(tuple(found), added, in_front=moment == "start")
-        self._hits = [*found, *self._hits] if injected.in_front else [*self._hits, *found]
-        self._sufficiency = Sufficiency(self._question, self._hits)
+        injected = Injected(
+            tuple(found),
+            len(self._layout.ids([])) - num_before,
+            self._prompt,
+            tuple(after),
+            len(written.tokens),
+            in_front=in_front,
+            in_answer=in_answer,
+        )
+        self._hits = [*found, *self._hits] if in_front else [*self._hits, *found]
+        self._sufficiency = self._judged()
         lacks = self._sufficiency.judge().probability
         self._holds = lacks >= HOLD_SHARE * self._config.threshold
         self._num_injections += 1
@@ -297,24 +330,24 @@ class Injecting:
         record["num_taken_back"] = len(before) + injected.num_tokens - len(after)
         return injected
 
+    def _judged(self) -> Sufficiency:
+        return Sufficiency(self._question, [*self._context_hits, *self._hits])
+
     def _shown(self) -> list[Passage]:
         """Return all passages that the model was shown, in the order of their numbers."""
         return [*self._context.passages, *(hit.passage for hit in self._hits)]
 
-    def _place(self, passages: Sequence[Passage], place: int, *, in_front: bool) -> None:
-        """Add passages to the layout: to the prompt, or in front of a sentence of the answer."""
-        if in_front or self._config.placement == "prompt":
-            shown = [hit.passage for hit in self._hits]
-            prompt = build_prompt(
-                self._tokenizer,
-                self._question,
-                [*passages, *shown] if in_front else [*shown, *passages],
-                max_tokens=self._room(),
-                context=self._context,
-            )
-            self._layout.prompt_ids = prompt.token_ids
-            return
-        self._layout.add_note(place, self._note(passages))
+    def _rebuild(self, passages: Sequence[Passage], *, in_front: bool) -> None:
+        """Add passages to the prompt."""
+        shown = [hit.passage for hit in self._hits]
+        self._prompt = build_prompt(
+            self._tokenizer,
+            self._question,
+            [*passages, *shown] if in_front else [*shown, *passages],
+            max_tokens=self._room(),
+            context=self._context,
+        )
+        self._layout.prompt_ids = self._prompt.token_ids
 
     def _note(self, passages: Sequence[Passage]) -> tuple[int, ...]:
         ids = turn_ids if self._config.placement == "turn" else note_ids
@@ -364,5 +397,15 @@ class Injecting:
         )
 
 
-def _key(passage: Passage) -> tuple[str, str, int]:
-    return passage.id, passage.document, passage.start
+def _as_shown(passages: Sequence[Passage], hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hit of each passage of a prompt, in the prompt's order, with what it shows."""
+    known = {_key(hit.passage): hit for hit in hits}
+    return [
+        replace(known.get(_key(passage)) or Hit(passage, 0.0), passage=passage)
+        for passage in passages
+    ]
+
+
+def _key(passage: Passage) -> tuple[str, int]:
+    """Return what tells a passage from others, shortened or not."""
+    return (passage.id, 0) if passage.id else (passage.document, passage.start)

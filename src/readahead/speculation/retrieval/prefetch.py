@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+import torch
+
 from readahead.config import PrefetchConfig
 from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
@@ -19,7 +21,16 @@ from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined, num
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.gate import Decision, TypingGate
-from readahead.speculation.retrieval.guess import Ahead, Find, Found, Request, Start
+from readahead.speculation.retrieval.guess import (
+    Ahead,
+    Event,
+    Find,
+    Found,
+    Request,
+    Start,
+    Write,
+)
+from readahead.speculation.retrieval.inject import Injected
 from readahead.speculation.retrieval.prompts import Prompts
 from readahead.speculation.retrieval.typed import complete_part
 from readahead.trace import Trace
@@ -33,12 +44,20 @@ class Prefetcher:
         reader: Reads prompts and remembers them.
         gate: Decides which guesses are worth their prefill.
         config: What may be done ahead.
+        write: Writes the answers, those ahead, too; None: the model, without any injection.
     """
 
     def __init__(
-        self, find: Find, reader: PrefixReader, gate: TypingGate, config: PrefetchConfig
+        self,
+        find: Find,
+        reader: PrefixReader,
+        gate: TypingGate,
+        config: PrefetchConfig,
+        write: Write | None = None,
     ) -> None:
         self._find = find
+        self._write = write or self._written
+        self.ahead: Ahead | None = None
         self._reader = reader
         self._gate = gate
         self._config = config
@@ -60,7 +79,7 @@ class Prefetcher:
         self._readings: dict[bool, Reading | None] = {True: reading, False: None}
         self.decision: Decision | None = None
         self.reason = ""
-        self.ahead: Ahead | None = None
+        self._drop_ahead()
         self.prompt: Prompt | None = None
 
     def fork_reading(self) -> Reading | None:
@@ -71,7 +90,8 @@ class Prefetcher:
     def forget_found(self) -> None:
         """Search again even for what was searched: the knowledge base has changed."""
         self._found.clear()
-        self.ahead, self.prompt, self.decision = None, None, None
+        self._drop_ahead()
+        self.prompt, self.decision = None, None
         self._typed = ""
 
     def guess(
@@ -160,10 +180,9 @@ class Prefetcher:
             reading = self._on(found.context)
             assert reading is not None
             self.ahead = Ahead.begin(
-                self._reader.model, question, prompt, reading, request.params, trace
+                self._write, question, prompt, found, reading, request.params, trace
             )
-        limit = self._config.decode_ahead_tokens if decodes else 0
-        return self.ahead.decode(limit, cancelled, trace)
+        return not decodes or self._decode(self.ahead, cancelled, trace)
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
         """Read the runners-up in the place of the first passage, should one of them overtake it.
@@ -268,15 +287,20 @@ class Prefetcher:
         question = text.strip()
         ahead, on = self.ahead, self._on(found.context)
         if ahead is not None and ahead.question == question:
+            self.ahead = None
             self._readings.clear()  # the answer takes the cache over
             return self._taken(ahead, found, cancelled)
+        self._drop_ahead()
         prompt = self._best(question, found, request)
         unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
         self._readings.clear()
         reading = self._reader.begin(unread, on, cancelled=cancelled, trace=trace)
-        pieces = self._answer(prompt, request.params, reading, cancelled, trace)
-        num_ready = reading.num_reused_tokens
-        return Start(prompt, found, pieces, reading, num_ready, *self._use_of(prompt))
+        written = self._write(
+            question, prompt, found, reading, request.params, cancelled=cancelled, trace=trace
+        )
+        events = self._answer(written, prompt, reading, trace)
+        used = self._use_of(prompt, prompt.token_ids)
+        return Start(prompt, found, events, reading, reading.num_reused_tokens, *used)
 
     @property
     def num_computed_tokens(self) -> int:
@@ -316,7 +340,7 @@ class Prefetcher:
         trace: Trace,
     ) -> bool:
         """Read ``parts``; return whether it came to its end."""
-        self.ahead = None  # it decodes on the cache that is now taken over
+        self._drop_ahead()  # it decodes on the cache that is now taken over
         reading = self._reader.read(
             parts,
             self._on(context),
@@ -334,29 +358,65 @@ class Prefetcher:
             self._computed.append((reading.token_ids, first))
         return reading
 
+    def _decode(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> bool:
+        """Decode as much ahead as is set; return whether it came to that or the answer's end."""
+        while ahead.num_pieces < self._config.decode_ahead_tokens and not ahead.is_finished:
+            self._read_injected(ahead, cancelled, trace)
+            if cancelled():
+                return False
+            ahead.step()
+        return True
+
+    def _read_injected(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> None:
+        """Read what was injected ahead in small steps, as the writer would do in large ones."""
+        if not ahead.unread:
+            return
+        reading, first = ahead.reading, ahead.reading.cache.length
+        unread = torch.tensor([ahead.unread], dtype=torch.long)  # (1, T)
+        with trace.span("prefill", num_cached_tokens=first) as span:
+            for step in unread.split(self._config.step_tokens, dim=1):
+                if cancelled():
+                    break
+                self._reader.model.forward(step, reading.cache)
+            reading.token_ids = ahead.token_ids[: reading.cache.length]
+            span.attributes["num_tokens"] = reading.cache.length - first
+        trace.count("computed_tokens", reading.cache.length - first)
+        self._computed.append((reading.token_ids, first))
+
+    def _drop_ahead(self) -> None:
+        if self.ahead is not None:
+            self.ahead.drop()
+        self.ahead = None
+
     def _taken(self, ahead: Ahead, found: Found, cancelled: Cancelled) -> Start:
         """Return the branch that was decoded for just this question."""
         ahead.cancelled = cancelled
+        num_ready = len(ahead.prompt.token_ids)
+        if ahead.has_injected:  # which took the cache back
+            num_ready = min(num_ready, ahead.reading.cache.length)
         return Start(
             ahead.prompt,
             found,
-            ahead.all_pieces(),
+            ahead.all_events(),
             ahead.reading,
-            len(ahead.prompt.token_ids),
-            *self._use_of(ahead.prompt),
-            len(ahead.pieces),
+            num_ready,
+            *self._use_of(ahead.prompt, ahead.token_ids),
+            ahead.num_pieces,
         )
 
-    def _answer(
+    def _written(
         self,
+        question: str,
         prompt: Prompt,
-        params: SamplingParams,
+        found: Found,
         reading: Reading,
+        params: SamplingParams,
+        *,
         cancelled: Cancelled,
         trace: Trace,
     ) -> Generator[Piece]:
-        """Yield the answer; its passages are kept once they are read."""
-        pieces = generate.stream(
+        """Return what the model writes on its own."""
+        return generate.stream(
             self._reader.model,
             prompt.token_ids,
             params,
@@ -364,15 +424,23 @@ class Prefetcher:
             cancelled=cancelled,
             trace=trace,
         )
-        began_s = trace.now_s()
-        yield next(pieces)
-        num_read = len(prompt.token_ids) - reading.num_reused_tokens
-        self._reader.keep(prompt.parts[:-2], reading, trace.total_s("prefill", began_s) / num_read)
-        yield from pieces
 
-    def _use_of(self, prompt: Prompt) -> tuple[int, int]:
-        """Return how many tokens computed ahead ``prompt`` uses, and how many guessed passages."""
-        useful = (range(first, num_shared(ids, prompt.token_ids)) for ids, first in self._computed)
+    def _answer(
+        self, events: Generator[Event], prompt: Prompt, reading: Reading, trace: Trace
+    ) -> Generator[Event]:
+        """Yield the answer; its passages are kept once they are read."""
+        began_s, before = trace.now_s(), trace.counters.get("computed_tokens", 0)
+        while isinstance(event := next(events), Injected):
+            prompt = event.prompt
+            yield event
+        yield event
+        num_read = max(1, trace.counters.get("computed_tokens", 0) - before)
+        self._reader.keep(prompt.parts[:-2], reading, trace.total_s("prefill", began_s) / num_read)
+        yield from events
+
+    def _use_of(self, prompt: Prompt, token_ids: tuple[int, ...]) -> tuple[int, int]:
+        """Return how many tokens computed ahead are used, and how many guessed passages."""
+        useful = (range(first, num_shared(ids, token_ids)) for ids, first in self._computed)
         guessed = self.prompt.passages if self.prompt else ()
         pairs = zip(guessed, prompt.passages, strict=False)
         kept = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
