@@ -101,6 +101,7 @@ def test_the_calibration_error_is_the_gap_within_the_bins() -> None:
     # 0.62 and 0.68 share a bin: 0.65 was said, 0.5 was right. 0.91 was right.
     found = calibration_error([0.62, 0.68, 0.91], [True, False, True])
     assert found == pytest.approx((2 * 0.15 + 0.09) / 3)
+    assert calibration_error([1.0, 0.92], [False, True]) == pytest.approx(0.46)  # the last bin
     assert calibration_error([0.1, 0.9], [False, True], num_bins=1) == pytest.approx(0.0)
 
 
