@@ -22,7 +22,7 @@ from pydantic_settings import (
 
 from readahead.errors import ConfigError
 
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -66,7 +66,7 @@ class ModelsConfig(_Section):
     target: str = "qwen2.5-coder-0.5b"
     embedder: str = "all-minilm-l6-v2"
     device: str = "auto"
-    dtype: Dtype = "auto"
+    dtype: Dtype = Field("auto", description="int8 is of the weights alone, and approximate")
     prefill_step_tokens: int = Field(
         256, gt=0, le=1_000_000, description="a request can be cancelled between"
     )

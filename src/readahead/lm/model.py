@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from readahead.config import Dtype
-from readahead.errors import BackendError, ConfigError
+from readahead.errors import BackendError, ConfigError, ReadaheadError
 from readahead.lm import generate as decoding
 from readahead.lm.base import Cache, Cancelled, Generation, never
 from readahead.lm.kv import KVCache
 from readahead.lm.memory import is_out_of_memory
 from readahead.lm.prompt import Prompt
+from readahead.lm.quantize import ACTIVATIONS, is_quantized, quantize_
 from readahead.lm.quiet import quiet_transformers
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
@@ -70,34 +71,29 @@ class TransformersModel:
         Args:
             folder: Holds config, safetensors and tokenizer, as ``pull`` leaves them.
             device: ``auto`` takes CUDA where there is one.
-            dtype: ``auto`` is float32 on a CPU (the exact mode) and bfloat16 elsewhere.
+            dtype: ``auto`` is float32 on a CPU (the exact mode) and bfloat16 elsewhere; ``int8``
+                is of the weights alone.
             name: How messages call the model.
             prefill_step_tokens: How many tokens are prefilled between two looks at a cancellation.
 
         Raises:
             ConfigError: There is no such device.
-            BackendError: The folder does not hold a model that transformers can load.
+            BackendError: The folder does not hold a model that transformers can load, or not one
+                that can be quantised.
         """
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
 
         place = pick_device(device)
         try:
             with quiet_transformers():
                 tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                found: Any = AutoModelForCausalLM.from_pretrained(
-                    folder,
-                    dtype=pick_dtype(dtype, place),
-                    local_files_only=True,
-                    output_loading_info=True,
-                )
-                model, loading = found
-                model.to(place)
-            if missing := sorted(loading["missing_keys"]):
-                raise ValueError(f"the weights lack {len(missing)} tensors, such as {missing[0]}")
+                model = _read_weights(folder, pick_dtype(dtype, place), place)
             loaded = cls(
                 model, tokenizer, name=name or str(folder), prefill_step_tokens=prefill_step_tokens
             )
             loaded.tokenizer.frame("")  # a chat template that does not work shows here
+        except ReadaheadError:
+            raise
         # What is wrong with a folder shows as any kind of exception, deep inside the libraries.
         except Exception as error:
             raise BackendError(
@@ -113,7 +109,7 @@ class TransformersModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Return the precision that forward passes run in."""
+        """Return the precision of activations, keys and values; weights may be in fewer bits."""
         return self._dtype
 
     @property
@@ -127,7 +123,8 @@ class TransformersModel:
         if self._described is None:
             config = self._config.to_json_string(use_diff=False)
             attention = self._config._attn_implementation  # not part of the JSON
-            self._described = f"{self.name}|{config}|{attention}|{self.dtype}|{self.device}"
+            precision = torch.int8 if is_quantized(self.backend) else self.dtype
+            self._described = f"{self.name}|{config}|{attention}|{precision}|{self.device}"
         weights = [(weight.data_ptr(), weight._version) for weight in self.backend.parameters()]
         return hashlib.sha256(f"{self._described}|{weights}".encode()).hexdigest()
 
@@ -201,10 +198,40 @@ def pick_device(device: str) -> torch.device:
 
 
 def pick_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
-    """Return the precision that ``dtype`` names; ``auto`` is float32 on a CPU, else bfloat16."""
+    """Return the dtype of weights that is named; ``auto`` is float32 on a CPU, else bfloat16."""
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
+    return {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "int8": torch.int8,
+    }[dtype]
+
+
+def _read_weights(folder: str | Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+    """Return the model of a folder with its weights in ``dtype``.
+
+    Raises:
+        ValueError: Some weights are missing, and transformers would make them up.
+        BackendError: They cannot be quantised.
+    """
+    from transformers import AutoModelForCausalLM
+
+    is_int8 = dtype == torch.int8
+    found: Any = AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=ACTIVATIONS if is_int8 else dtype,
+        local_files_only=True,
+        output_loading_info=True,
+    )
+    model, loading = found
+    if missing := sorted(loading["missing_keys"]):
+        raise ValueError(f"the weights lack {len(missing)} tensors, such as {missing[0]}")
+    if is_int8:
+        quantize_(model)
+    loaded: PreTrainedModel = model.to(device)
+    return loaded
 
 
 def _max_context_tokens(config: PretrainedConfig) -> int:
