@@ -1,18 +1,23 @@
 """Passages that are injected into the answers of a conversation, also ahead of the question."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from readahead.engine import Engine
-from readahead.evaluation.lossless import is_lossless
+from readahead.evaluation.lossless import is_lossless, verify
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.reply import Reply
 from readahead.retrieval.base import Filter
 from readahead.session import Session
 from readahead.speculation.retrieval.inject import Injecting
-from readahead.types import Answer
+from readahead.speculation.retrieval.written import Written
+from readahead.trace import Trace
+from readahead.types import Answer, Passage
 from tests.session.test_conversation import ask, opened
 from tests.session.test_session import until
 
@@ -206,6 +211,16 @@ def test_a_branch_that_is_dropped_leaves_nothing_behind(ahead: Engine) -> None:
         assert is_lossless(ahead, session.turns[0])
 
 
+def test_a_branch_without_an_answer_leaves_nothing_in_the_trace(ahead: Engine) -> None:
+    with Session(ahead) as session:
+        session.type(FIRST)
+        until(lambda: session.status.num_answer_tokens == 4)
+        ahead.knowledge.remove(["lamp.txt", "keeper.txt", "tide.txt", "bread.txt"])
+        answer = ask(session, FIRST)
+        assert answer.abstained
+        assert "inject" not in attributes(ahead, answer)
+
+
 def test_typing_on_drops_what_was_injected(ahead: Engine) -> None:
     with Session(ahead) as session:
         for end in ("?", " at night?", " at night in winter?"):
@@ -238,6 +253,20 @@ def test_a_listener_who_leaves_can_go_on(
         stream = session.submit(FIRST)
         for _ in range(num_events):
             next(stream)
+        stream.close()
+        follow(late, session, monkeypatch)
+
+
+def test_who_leaves_before_all_that_was_written_came_out_can_go_on(
+    late: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a sentence that may become a refusal is held."""
+    monkeypatch.setattr(Injecting, "_is_held", lambda self, start: True)
+    monkeypatch.setattr(Injecting, "_consider", lambda self, moment: None)
+    monkeypatch.setattr(Written, "sentence_start", lambda self: max(0, len(self.tokens) - 3))
+    with Session(late) as session:
+        stream = session.submit(FIRST)
+        next(stream)
         stream.close()
         follow(late, session, monkeypatch)
 
@@ -300,3 +329,48 @@ def test_switched_off_nothing_is_asked(engine: Engine) -> None:
         assert "inject" not in attributes(engine, answer)
         with session.fork() as twin:
             assert twin._injects is False
+
+
+def test_what_verify_compares_has_nothing_injected(ahead: Engine) -> None:
+    report = verify(ahead, [FIRST, OTHER])
+    assert report.num_identical == 2
+    assert "inject" not in str(ahead.knowledge.store.traces())
+
+
+def test_what_was_injected_can_be_cited(ahead: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    extended: list[tuple[str, ...]] = []
+    whole = Reply.extend
+
+    def extend(self: Reply, passages: Sequence[Passage], *, in_front: bool = False) -> None:
+        extended.append(tuple(passage.id for passage in passages))
+        assert not in_front
+        whole(self, passages, in_front=in_front)
+
+    monkeypatch.setattr(Reply, "extend", extend)
+    with Session(ahead) as session:
+        session.type(FIRST)
+        until(lambda: session.status.num_answer_tokens == 4)
+        assert extended == []  # a branch tells nobody
+        ask(session, FIRST)
+    assert extended == [("4.1.0",)]
+
+
+def test_what_is_injected_ahead_is_read_in_small_steps(ahead: Engine) -> None:
+    with Session(ahead) as session:
+        prefetcher, request, trace = session._prefetcher, session._request, Trace("ask")
+        assert prefetcher.finish(FIRST, request, decodes=False, trace=trace)
+        branch = prefetcher.ahead
+        assert branch is not None
+        branch.step()
+        assert branch.has_injected
+        num_unread, num_stops = len(branch.unread), 0
+        assert num_unread > 4 * 16
+        while branch.unread:
+            assert branch.reading.token_ids == branch.token_ids[: branch.reading.cache.length]
+            stop = partial(next, iter([False]), True)
+            assert not prefetcher.finish(FIRST, request, cancelled=stop, trace=trace)
+            num_stops += 1
+        assert num_stops >= num_unread / 16
+        ask(session, FIRST)
+        assert ids(session) == ["3.1.0", "4.1.0"]
+        assert is_lossless(ahead, session.turns[0])

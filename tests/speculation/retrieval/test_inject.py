@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor
 from readahead.config import InjectConfig
 from readahead.lm.base import Cache
 from readahead.lm.generate import Piece, stream
+from readahead.lm.kv import KVCache
 from readahead.lm.model import TransformersModel
+from readahead.lm.node import num_shared
 from readahead.lm.prompt import Context, Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval import written
@@ -215,6 +218,85 @@ def test_behind_earlier_turns_numbers_go_on() -> None:
     text = model.tokenizer.decode(injecting._layout.ids([]))
     assert text.startswith(earlier.text.split("<|")[0])
     assert "[2] 3.md\nAda keeps the lamp." in text
+
+
+def test_in_a_conversation_what_was_read_stays_in_front() -> None:
+    """The answer is that of a cold run over the longer prompt, whose beginning is the shorter's."""
+    model = Script()
+    prompt = prompt_of(model)
+    config = ALWAYS.model_copy(update={"max_injections": 1})
+    injecting = Injecting(
+        model, QUESTION, prompt, SHOWN, searching(NEW[:1]), config=config, keeps_prefix=True
+    )
+    events = list(injecting.stream(PARAMS))
+    (injected,) = [event for event in events if isinstance(event, Injected)]
+    ids = [i for event in events if isinstance(event, Piece) for i in event.token_ids]
+    longer = prompt_of(model, [*SHOWN, *NEW[:1]])
+    assert not injected.in_front
+    assert not injected.in_answer
+    assert injected.prompt == longer
+    assert injected.token_ids == longer.token_ids
+    assert num_shared(prompt.token_ids, longer.token_ids) >= prompt.spans[-1][1]
+    assert ids == plain(longer.token_ids)
+
+
+def test_hits_follow_the_prompt_in_order_and_length() -> None:
+    model = Script()
+    long = hit(1, "The lamp burns oil. It is lit at dusk and put out at dawn.")
+    short = replace(long.passage, text="The lamp burns oil.", end=19)
+    shown = [SHOWN[1], replace(long, passage=short)]
+    injecting = Injecting(
+        model, QUESTION, prompt_of(model, shown), [long, SHOWN[1]], searching([]), config=ALWAYS
+    )
+    assert injecting._hits == shown
+
+
+def test_a_passage_of_which_a_part_was_injected_is_not_injected_again() -> None:
+    far = hit(3, "Gulls nest along the shore and feed on fish and crabs. Ada keeps the lamp. " * 3)
+    config = ALWAYS.model_copy(update={"max_tokens_each": 50, "max_tokens": 500})
+    run = Run(config, searching([far]), params=SamplingParams(max_new_tokens=60))
+    (injected,) = run.injected
+    assert injected.passages[0].start > 0
+    assert len(run.log) > 1  # it was asked for again
+
+
+def test_what_is_in_context_is_judged_too() -> None:
+    model = Script()
+    known = hit(8, "Ada keeps the lamp of the old tower.", 0.9)
+    probabilities = []
+    for context_hits in ([], [known]):
+        injecting = Injecting(
+            model,
+            QUESTION,
+            prompt_of(model, []),
+            [],
+            searching([]),
+            config=ALWAYS,
+            context_hits=context_hits,
+        )
+        list(injecting.stream(PARAMS, trace=(trace := Trace("test"))))
+        log = trace.attributes["inject"]
+        assert isinstance(log, list)
+        probabilities.append(log[0]["probability"])
+    assert probabilities[1] < probabilities[0]
+
+
+class Fixed(Script):
+    """A model whose caches cannot go back."""
+
+    def new_cache(self, padding: Sequence[int] = (0,)) -> KVCache:
+        class Stuck(KVCache):
+            refusal = "it is stuck"
+
+        return Stuck(self.backend.config, padding)
+
+
+def test_a_cache_that_cannot_go_back_gets_nothing_once_it_is_read() -> None:
+    run = Run(ALWAYS, searching([], NEW), model=Fixed("Zed, Bo, Cy", 0))
+    assert run.injected == []
+    assert run.ids == [
+        i for p in stream(Script(), prompt_of(Script()).token_ids, PARAMS) for i in p.token_ids
+    ]
 
 
 def test_limits_are_kept() -> None:
