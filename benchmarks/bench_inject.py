@@ -6,7 +6,9 @@ there are at most 0.3 injections an answer; reading the signals costs at most 5 
 
 Each question is answered four times: passage dropped or present, with and without injecting. With
 ``--within``, also with the gate kept silent before the first token, once for each way of placing
-passages. Answers go to ``--rows`` and are not made again, so a run can be stopped and taken up.
+passages. With ``--behind``, where the passage is dropped, also with what is found before the first
+token behind the passages shown, as in conversations, and not in front. Answers go to ``--rows`` and
+are not made again, so a run can be stopped and taken up.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from readahead.types import Hit
 from report import finish, options
 
 MAX_NEW_TOKENS = 40
+BEHIND = "behind"
 WITHIN = ("within.note", "within.turn", "within.prompt")
 
 
@@ -42,7 +45,7 @@ class Row:
     """One answer.
 
     Attributes:
-        variant: ``plain``, ``inject``, or ``within.PLACEMENT``.
+        variant: ``plain``, ``inject``, ``behind``, or ``within.PLACEMENT``.
         gold_injected: The right passage was among those injected.
         signals_share: What reading signals and asking the gate took of the decode steps' time.
     """
@@ -124,8 +127,9 @@ class Contest:
             hits,
             self._knowledge.search,
             config=self._config(variant),
+            keeps_prefix=variant == BEHIND,
         )
-        if variant != "inject":
+        if variant in WITHIN:
             injecting.skip_start()
         return injecting.stream(self._params, trace=trace)
 
@@ -149,6 +153,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--n", type=int, default=80, help="the last n questions of the file")
     parser.add_argument("--within", action="store_true", help="compare the placements, too")
+    parser.add_argument("--behind", action="store_true", help="compare the order, too")
     parser.add_argument("--kb", type=Path, help="a knowledge base of the passages, to save time")
     parser.add_argument("--rows", type=Path, help="a file for the answers, to go on later")
     given = parser.parse_args()
@@ -171,6 +176,7 @@ def collect(given: argparse.Namespace, kb: Path, file: Path) -> list[Row]:
     rows = read_rows(file)
     done = {(row.question, row.dropped, row.variant) for row in rows}
     variants = ["plain", "inject"]
+    further = [*(WITHIN if given.within else ()), *([BEHIND] if given.behind else ())]
     config = load_config({"kb": kb})
     model = TransformersModel.load(
         pull(given.target).folder, device="cpu", dtype=given.dtype, name=given.target
@@ -180,7 +186,7 @@ def collect(given: argparse.Namespace, kb: Path, file: Path) -> list[Row]:
         contest = Contest(knowledge, model, config)
         for number, question in enumerate(read_questions(given.questions)[-given.n :]):
             for dropped in (True, False):
-                more = WITHIN if given.within and dropped else ()
+                more = further if dropped else []
                 hits = contest.shown(question, dropped)
                 order = sorted([*variants, *more], reverse=number % 2 == 0)
                 for variant in order if hits else ():
