@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, median
@@ -54,18 +55,21 @@ def compare(models: Models, token_ids: list[int], rows: Rows) -> None:
 
 
 def time_steps(models: Models, token_ids: list[int], num_rounds: int, rows: Rows) -> None:
-    """Add the seconds of each kind of step; in every round each precision has its turn."""
+    """Add the seconds of each kind of step; in every round each precision has its turn.
+
+    ``cpu_s`` is what this process computed, on all threads: other work on the machine hardly shows.
+    """
     caches: dict[str, Cache] = {}
     for dtype, model in models.items():
         caches[dtype] = model.new_cache()
         model.forward(torch.tensor([token_ids[:KNOWN_TOKENS]]), caches[dtype])
-    for number in range(-1, num_rounds):  # the first round warms up
+    for number in range(num_rounds):
         for num_tokens in STEPS_TOKENS:
             ids = torch.tensor([token_ids[KNOWN_TOKENS : KNOWN_TOKENS + num_tokens]])
             for dtype, model in models.items():
-                seconds = time_step(model, ids, caches[dtype])
-                if number >= 0:
-                    rows[f"step{num_tokens}_s.{dtype}"].append(seconds)
+                begun = time.process_time()
+                rows[f"step{num_tokens}_s.{dtype}"].append(time_step(model, ids, caches[dtype]))
+                rows[f"step{num_tokens}_cpu_s.{dtype}"].append(time.process_time() - begun)
         print(f"round {number + 1} of {num_rounds}", file=sys.stderr)
 
 
@@ -86,15 +90,16 @@ def summary(models: Models, rows: Rows) -> dict[str, float]:
         found[f"weights_bytes.{dtype}"] = sum(p.nbytes for p in model.backend.parameters())
         for num_tokens in STEPS_TOKENS:
             step = f"step{num_tokens}"
-            found[f"{step}_ratio.int8_to_{dtype}"] = (
-                found[f"{step}_s.int8"] / found[f"{step}_s.{dtype}"]
-            )
+            for kind in ("s", "cpu_s"):
+                of_int8, own = (found[f"{step}_{kind}.{name}"] for name in ("int8", dtype))
+                found[f"{step}_{kind}_ratio.int8_to_{dtype}"] = of_int8 / own
     return found
 
 
 def show(dtype: str, found: dict[str, float]) -> None:
     """Print one line of the table."""
-    steps = " ".join(f"{1000 * found[f'step{n}_s.{dtype}']:>8.0f}" for n in STEPS_TOKENS)
+    pairs = [(found[f"step{n}_s.{dtype}"], found[f"step{n}_cpu_s.{dtype}"]) for n in STEPS_TOKENS]
+    steps = " ".join(f"{1000 * wall:>6.0f}/{1000 * cpu:<6.0f}" for wall, cpu in pairs)
     print(
         f"{dtype:<9} {found[f'weights_bytes.{dtype}'] / 2**20:>6.0f}"
         f" {found.get(f'kl.{dtype}', 0.0):>8.4f} {found.get(f'top1.{dtype}', 1.0):>6.3f}"
@@ -109,7 +114,9 @@ def main() -> None:
     parser.add_argument("--passages", type=Path, required=True, help="JSON Lines: text, …")
     parser.add_argument("--n", type=int, default=12, help="texts")
     parser.add_argument("--rounds", type=int, default=15, help="of timed steps")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     given = parser.parse_args()
+    torch.set_num_threads(given.threads)
     folder = pull(given.target).folder
     models: Models = {
         dtype: TransformersModel.load(folder, device="cpu", dtype=dtype) for dtype in DTYPES
@@ -126,16 +133,17 @@ def main() -> None:
     joined = [token_id for ids in long for token_id in ids][: KNOWN_TOKENS + max(STEPS_TOKENS)]
     time_steps(models, joined, given.rounds, rows)
     found = summary(models, rows)
-    steps = " ".join(f"{f'{n} tok':>8}" for n in STEPS_TOKENS)
+    steps = " ".join(f"{f'{n} tokens':^13}" for n in STEPS_TOKENS)
     print(f"{given.target}, {len(chosen)} texts, {num_positions} positions, {given.rounds} rounds")
-    print(f"{'dtype':<9} {'MiB':>6} {'KL':>8} {'top-1':>6} {'Δ nll':>8} {steps}  (ms)")
+    print(f"{'dtype':<9} {'MiB':>6} {'KL':>8} {'top-1':>6} {'Δ nll':>8} {steps} (ms/CPU ms)")
     for dtype in DTYPES:
         show(dtype, found)
     finish(
         "quantize",
         found,
         models={"target": given.target},
-        workload=f"{given.passages.name}, {num_positions} positions; {given.rounds} rounds",
+        workload=f"{given.passages.name}, {num_positions} positions; "
+        f"{given.rounds} rounds on {given.threads} threads",
         n=len(chosen),
         out=given.out,
         dtype="int8",

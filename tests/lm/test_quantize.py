@@ -1,6 +1,7 @@
 """Weights in int8: each within half a step, short and long steps alike, nothing else changed."""
 
 import copy
+import weakref
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,29 @@ def test_weights_that_are_no_numbers_are_one_clear_line() -> None:
 def test_codes_are_not_quantised_again() -> None:
     with pytest.raises(ValueError, match="quantised already"):
         quantized(torch.ones(2, 2, dtype=torch.int8))
+
+
+def test_one_layer_at_a_time_is_held_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced: list[weakref.ref[torch.Tensor]] = []
+    original = Int8Linear.of
+
+    def noted(linear: nn.Linear) -> Int8Linear:
+        assert all(weight() is None for weight in replaced)
+        replaced.append(weakref.ref(linear.weight))
+        return original(linear)
+
+    monkeypatch.setattr(Int8Linear, "of", noted)
+    quantize_(make_llama())
+    assert len(replaced) == 2 * 7 + 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_multiplies_by_converted_codes() -> None:
+    layer = Int8Linear.of(random_linear(64, 33))
+    inputs = torch.randn(5, 64, generator=torch.Generator().manual_seed(4)).bfloat16()
+    expected = layer(inputs)
+    assert gap(layer.to("cuda")(inputs.to("cuda")).cpu(), expected) < ROUNDING
 
 
 def test_a_model_takes_little_more_than_a_byte_for_a_weight() -> None:

@@ -1,4 +1,4 @@
-"""Weights in int8: a model in about half the memory of bfloat16, faster where a step is short.
+"""Weights in int8: linear layers in half the bytes of bfloat16, faster where a step is short.
 
 Weight-only: every row of a linear layer's matrix is stored as whole numbers with one scale, and
 activations, keys and values stay bfloat16. *Approximate*: ``benchmarks/bench_quantize.py``
