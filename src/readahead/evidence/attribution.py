@@ -93,7 +93,7 @@ class Evidence:
         context = read_terms("\n".join([*passage.heading, passage.context]))
         held, quantities = set(context.held), set(context.quantities)
         single: list[_Span] = []
-        for start, end in _units(passage):
+        for start, end in units(passage):
             terms = read_terms(passage.text[start:end])
             single.append(_Span(index, start, end, terms.held))
             self._frequency.update(terms.held)
@@ -239,7 +239,7 @@ def _answers(claim: Terms, asked: Terms, question: str) -> bool:
     )
 
 
-def _units(passage: Passage) -> list[tuple[int, int]]:
+def units(passage: Passage) -> list[tuple[int, int]]:
     """Return the spans of the sentences, or of the lines of code and tables."""
     if passage.kind not in ("code", "table"):
         return sentences(passage.text)

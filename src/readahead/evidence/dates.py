@@ -1,8 +1,8 @@
 """Read the dates in a text, however they are written and however much of them is said.
 
 ``March 3, 2021``, ``3rd of March 2021``, ``2021-03-03`` and ``2021年3月3日`` are the same; ``2021``
-and ``March 2021`` say less. In ``03/04/2021`` only the year is certain. A bare number of four digits
-from 1000 to 2100 counts as a year.
+and ``March 2021`` say less. In ``03/04/2021`` only the year is certain. A bare number of four
+digits from 1000 to 2100 counts as a year.
 """
 
 from __future__ import annotations

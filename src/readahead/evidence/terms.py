@@ -70,6 +70,12 @@ def read_terms(text: str) -> Terms:
     )
 
 
+def read_tokens(text: str) -> list[str]:
+    """Return the stems of all words of ``text`` in order, function words too."""
+    folded = fold(text)
+    return [stem(folded[start:end]) for start, end in words(folded)]
+
+
 def _content(folded: str) -> set[str]:
     found: set[str] = set()
     runs = [""]

@@ -86,20 +86,24 @@ def read_values(normal: Normal) -> tuple[Value, ...]:
     return tuple(sorted(found, key=lambda value: value.start))
 
 
-def stated(claimed: Value, held: Iterable[Value]) -> bool:
-    """Return whether a text with these values states the one claimed, be it in several dates.
+def share_stated(claimed: Value, held: Iterable[Value]) -> float:
+    """Return how much of a value a text with these values states; of a date, it may be a part.
 
     "In 2021" and "on March 3" together state March 3, 2021.
     """
     values = list(held)
     if any(value.states(claimed) for value in values):
-        return True
+        return 1.0
     if claimed.kind != "date":
-        return False
+        return 0.0
     fitting = [v for v in values if v.kind == "date" and not v.conflicts(claimed)]
-    return all(
-        not part or any(value.parts[i] for value in fitting) for i, part in enumerate(claimed.parts)
-    )
+    parts = [(i, part) for i, part in enumerate(claimed.parts) if part]
+    return sum(any(value.parts[i] for value in fitting) for i, _ in parts) / len(parts)
+
+
+def stated(claimed: Value, held: Iterable[Value]) -> bool:
+    """Return whether a text with these values states all of the one claimed."""
+    return share_stated(claimed, held) == 1.0
 
 
 def _of_date(date: Date, normal: Normal) -> Value:

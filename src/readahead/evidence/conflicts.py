@@ -1,0 +1,193 @@
+"""Find where passages say something else than a claim: another value, another name, or not.
+
+A value of the claim is contradicted by a sentence that speaks of the same, and states a value of
+the same kind and unit that differs, if no sentence that is nearly as close states the claim's own.
+Two values are of the same thing if a word next to them is the same, or if nearly all of the claim
+stands in the sentence. A name is, if the sentence has another one between the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from readahead.evidence.features import Coverage
+from readahead.evidence.reading import Item, Reading, Sentence
+from readahead.evidence.terms import read_terms
+from readahead.evidence.values import Value, stated
+
+MIN_SHARED = 0.5  # of what else the claim says, for a sentence to speak of the same
+MIN_SAME = 0.85  # for it to be the same sentence, but for the value
+MIN_LEAD = 0.15  # over the best sentence that states the claim's own value
+PASSAGE_CREDIT = 0.6  # for what stands elsewhere in the passage or above it: "he", "the film"
+
+_NEGATION_RE = re.compile(
+    r"\b(?:not|never|no longer|nor|neither|cannot|without)\b|n['’]t\b|[不没未]", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two spans that cannot both be right.
+
+    Attributes:
+        passage: Index into the passages.
+        start: In the document's text, as for ``Passage.start``.
+        claim_start: In the text of the claim.
+        what: What differs, for instance ``percentage: 87 % against 85 %``.
+    """
+
+    passage: int
+    start: int
+    end: int
+    claim_start: int
+    claim_end: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Two spans, one in a sentence and one in the claim, and in how far both speak of the same."""
+
+    sentence: Sentence
+    found: tuple[int, int]
+    claimed: tuple[int, int]
+    kind: str
+    shared: float
+
+
+def find_conflicts(
+    claim: Sentence, asked: Sentence, coverage: Coverage, reading: Reading
+) -> tuple[Conflict, ...]:
+    """Return what contradicts the claim, from any of the passages; closest first."""
+    shared = _shared(coverage, reading)
+    differences = [
+        *_values(claim, asked, shared, reading),
+        *_names(claim, coverage, shared, reading),
+        *_negations(claim, coverage, reading),
+    ]
+    differences.sort(key=lambda difference: -difference.shared)
+    return tuple(_conflict(claim, difference, reading) for difference in differences)
+
+
+def _shared(coverage: Coverage, reading: Reading) -> list[float]:
+    """Return for each sentence the share of the claim's words, values aside, that it speaks of."""
+    words = [i for i, item in enumerate(coverage.items) if item.value is None]
+    total = sum(coverage.items[i].weight for i in words)
+    if not total:
+        return [0.0] * len(reading.sentences)
+    around: list[set[str]] = [set(heading) for heading in reading.headings]
+    for sentence in reading.sentences:
+        around[sentence.passage] |= sentence.terms.held
+    return [
+        sum(
+            coverage.items[i].weight
+            * max(row[i], PASSAGE_CREDIT * (coverage.items[i].term in held))
+            for i in words
+        )
+        / total
+        for row, held in (
+            (row, around[sentence.passage])
+            for row, sentence in zip(coverage.credits, reading.sentences, strict=True)
+        )
+    ]
+
+
+def _values(
+    claim: Sentence, asked: Sentence, shared: Sequence[float], reading: Reading
+) -> Iterator[_Difference]:
+    for value in claim.values:
+        if stated(value, asked.values):
+            continue
+        near = claim.around(value.start, value.end) or asked.terms.content
+        own = max(
+            (
+                share
+                for share, sentence in zip(shared, reading.sentences, strict=True)
+                if stated(value, sentence.values)
+            ),
+            default=-1.0,
+        )
+        for share, sentence in zip(shared, reading.sentences, strict=True):
+            if share >= MIN_SHARED and share - own >= MIN_LEAD:
+                other = _other_value(value, near, share, claim, sentence)
+                if other is not None:
+                    span = (value.start, value.end)
+                    yield _Difference(sentence, (other.start, other.end), span, value.kind, share)
+
+
+def _other_value(
+    value: Value, near: frozenset[str], share: float, claim: Sentence, sentence: Sentence
+) -> Value | None:
+    """Return the value of a sentence that stands for the claim's, and differs from it."""
+    best, most = None, 0 if share < MIN_SAME else -1
+    for other in sentence.values:
+        # A value that the claim also states stands for itself.
+        if other.conflicts(value) and not any(other.states(own) for own in claim.values):
+            alike = len(near & sentence.around(other.start, other.end))
+            if alike > most:
+                best, most = other, alike
+    return best
+
+
+def _names(
+    claim: Sentence, coverage: Coverage, shared: Sequence[float], reading: Reading
+) -> Iterator[_Difference]:
+    for start, end in claim.names():
+        own = read_terms(claim.text[start:end]).content
+        items = [i for i, item in enumerate(coverage.items) if item.term in own]
+        if not items or any(row[i] for row in coverage.credits for i in items):
+            continue
+        weight = sum(coverage.items[i].weight for i in items)
+        rest = sum(item.weight for item in coverage.items if item.value is None) - weight
+        near = claim.around(start, end)
+        for share, sentence in zip(shared, reading.sentences, strict=True):
+            of_rest = share * (rest + weight) / rest if rest else 0.0
+            if of_rest >= MIN_SAME:
+                yield from (
+                    _Difference(sentence, found, (start, end), "name", of_rest)
+                    for found in sentence.names()
+                    if _is_beside(sentence, found, near) and _is_new(sentence, found, claim)
+                )
+
+
+def _is_beside(sentence: Sentence, span: tuple[int, int], near: frozenset[str]) -> bool:
+    around = sentence.around(*span)
+    return len(near & around) >= max(1, len(near) // 2)
+
+
+def _is_new(sentence: Sentence, span: tuple[int, int], claim: Sentence) -> bool:
+    return not read_terms(sentence.text[slice(*span)]).content & claim.terms.content
+
+
+def _negations(claim: Sentence, coverage: Coverage, reading: Reading) -> Iterator[_Difference]:
+    """Yield the sentences that are the claim, but for a "not" in one of the two."""
+    denied = _NEGATION_RE.search(claim.text)
+    for share, sentence in zip(coverage.shares, reading.sentences, strict=True):
+        content = sentence.terms.content
+        is_same = share >= MIN_SAME and len(content & claim.terms.held) >= MIN_SAME * len(content)
+        found = _NEGATION_RE.search(sentence.text)
+        if is_same and content and bool(found) != bool(denied):
+            whole, all_of_it = (0, len(sentence.text)), (0, len(claim.text))
+            yield _Difference(
+                sentence,
+                found.span() if found else whole,
+                denied.span() if denied else all_of_it,
+                "negation",
+                share,
+            )
+
+
+def _conflict(claim: Sentence, difference: _Difference, reading: Reading) -> Conflict:
+    sentence = difference.sentence
+    start, end = difference.found
+    said = claim.text[slice(*difference.claimed)]
+    offset = reading.passages[sentence.passage].start + sentence.start
+    return Conflict(
+        sentence.passage,
+        offset + start,
+        offset + end,
+        *difference.claimed,
+        what=f"{difference.kind}: {said} against {sentence.text[start:end]}",
+    )
