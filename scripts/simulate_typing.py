@@ -6,14 +6,16 @@ At each complete word there is a retrieval, and what is planned is read in steps
 changes. All that was read stays in the prefix tree. At Enter the question is retrieved for, and
 what is missing is read. Words that settle before they are whole were not recorded, and are left
 out.
+
+What a model step costs is told in ``typing_reader.py``. Enter waits for the step that runs.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -22,39 +24,24 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 from fit_staying import K, examples
 from readahead.config import PrefetchConfig
-from readahead.evaluation.typing import PAUSE_S, WORDS_PER_S, strokes
+from readahead.evaluation.typing import PAUSE_S, strokes
 from readahead.lm.weights import resolve
 from readahead.session.worker import Typed as Line
 from readahead.session.worker import settles_after_s
 from readahead.speculation.retrieval.order import order_passages
 from readahead.speculation.retrieval.plan import plan_passages
 from readahead.speculation.retrieval.typed import complete_part, looks_finished
-from readahead.types import Hit, Passage
+from readahead.types import Hit
 from report import finish, options
 from typing_fit import out_of_fold
+from typing_reader import QUESTION, Outcome, Reader, Scheme, with_config
 from typing_runs import Recording, Step, load
 
 MAX_WASTED = 0.7
-THRESHOLDS = (0.15, 0.18, 0.2, 0.22, 0.25, 0.3)
-HORIZONS = (150, 300, 600)
+THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3)
+HORIZONS = (150, 450)
+STEPS = (64, 96, 128, 160, 192, 256)
 SPEEDS = (200.0, 550.0, 2000.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """How a question is typed and read ahead.
-
-    Attributes:
-        pause_s: Between the last stroke and Enter.
-        question_tokens: Of the prompt behind the passages; they are read after Enter.
-    """
-
-    config: PrefetchConfig = PrefetchConfig()
-    pause_s: float = 0.0
-    words_per_s: float = WORDS_PER_S
-    prefill_per_s: float = 550.0
-    retrieval_s: float = 0.02
-    question_tokens: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,53 +70,6 @@ class Moment:
     is_settled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What reading ahead did to one question; shares are of the plain prompt's tokens."""
-
-    ttft_ratio: float
-    wasted: float
-    reused: float
-
-
-@dataclass(slots=True)
-class _Reader:
-    """What has been read: of each order of passages, how many tokens of its last one."""
-
-    scheme: Scheme
-    lengths: Mapping[str, int]
-    clock_s: float = 0.0
-    num_read: int = 0
-    read: dict[tuple[str, ...], int] = field(default_factory=dict)
-
-    def known(self, passages: Sequence[Passage]) -> tuple[int, int]:
-        """Return how many tokens of an order were read, and how many it has."""
-        num_known, is_known = 0, True
-        for order in _beginnings(passages):
-            have = self.read.get(order, 0) if is_known else 0
-            num_known += have
-            is_known = have == self.lengths[order[-1]]
-        return num_known, sum(self.lengths[passage.id] for passage in passages)
-
-    def go_on(self, passages: Sequence[Passage], until_s: float) -> None:
-        """Read passages, until it is time."""
-        for order in _beginnings(passages):
-            missing = self.lengths[order[-1]] - self.read.get(order, 0)
-            while missing and self.clock_s < until_s:
-                step = min(self.scheme.config.step_tokens, missing)
-                missing -= step
-                self.num_read += step
-                self.clock_s += step / self.scheme.prefill_per_s
-            self.read[order] = self.lengths[order[-1]] - missing
-            if missing:
-                return
-
-
-def _beginnings(passages: Sequence[Passage]) -> Iterator[tuple[str, ...]]:
-    ids = tuple(passage.id for passage in passages)
-    return (ids[:end] for end in range(1, len(ids) + 1))
-
-
 def moments(question: str, scheme: Scheme) -> tuple[list[Moment], float]:
     """Return when there is something new to guess with, and when the last key is struck."""
     config = scheme.config
@@ -149,45 +89,45 @@ def moments(question: str, scheme: Scheme) -> tuple[list[Moment], float]:
 
 def simulate(typed: Typed, lengths: Mapping[str, int], scheme: Scheme) -> Outcome:
     """Return what reading ahead does to one question."""
-    reader = _Reader(scheme, lengths)
+    reader = Reader(scheme, lengths)
     changes, last_s = moments(typed.steps[-1].text, scheme)
     enter_s = last_s + scheme.pause_s
-    is_found = False
+    is_found = is_decoding = False
     for now, then in pairwise([*changes, Moment(enter_s, 0)]):
         step, stays = typed.steps[now.num_words - 1], typed.stays[now.num_words - 1]
         if not stays:
             continue
-        reader.clock_s = max(reader.clock_s, now.at_s) + scheme.retrieval_s
+        reader.clock_s = max(reader.clock_s, now.at_s) + scheme.guess_s
         is_found = now.num_words == len(typed.steps)
         if now.is_settled and looks_finished(step.text):
             planned = order_passages(step.hits, K, scheme.config, reader.known)
+            reader.go_on([*planned, QUESTION], then.at_s)
+            rests_s = max(reader.clock_s, last_s + scheme.config.rest_s)
+            is_decoding = rests_s < enter_s
         else:
             planned = plan_passages(step.hits, stays, K, scheme.config, reader.known)
-        reader.go_on(planned, then.at_s)
-    if not is_found:
-        reader.clock_s = max(reader.clock_s, enter_s) + scheme.retrieval_s
-    rests_s = last_s + scheme.config.rest_s
-    if is_found and rests_s <= enter_s and looks_finished(typed.steps[-1].text):
-        start_s = max(reader.clock_s, rests_s)  # the question is read, too, without waiting
-    else:
-        start_s = max(reader.clock_s, enter_s)
+            reader.go_on(planned, then.at_s)
+    if is_decoding:
+        start_s = max(reader.clock_s, last_s + scheme.config.rest_s)
+    else:  # the search runs while the last step ends
+        start_s = max(reader.clock_s, enter_s + (0.0 if is_found else scheme.retrieval_s))
     return _outcome(reader, typed.steps[-1].hits, start_s, enter_s)
 
 
-def _outcome(reader: _Reader, final: Sequence[Hit], start_s: float, enter_s: float) -> Outcome:
+def _outcome(reader: Reader, final: Sequence[Hit], start_s: float, enter_s: float) -> Outcome:
     """Read what is missing of the final prompt, and compare with reading all after Enter."""
     scheme = reader.scheme
     shown = order_passages(final, K, scheme.config, reader.known)
-    num_kept, num_tokens = reader.known(shown)
-    missing = num_tokens + scheme.question_tokens - num_kept
+    num_kept, num_tokens = reader.known([*shown, QUESTION])
+    ready_s = start_s + scheme.reading_s(num_tokens + 1 - num_kept)
     best = sum(reader.lengths[hit.passage.id] for hit in final[:K])
-    plain = best + scheme.question_tokens
-    ready_s = max(enter_s, start_s + missing / scheme.prefill_per_s)
-    plain_s = scheme.retrieval_s + plain / scheme.prefill_per_s
+    plain = scheme.system_tokens + best + scheme.question_tokens
     return Outcome(
-        ttft_ratio=(ready_s - enter_s) / plain_s,
-        wasted=(reader.num_read - num_kept) / plain,
-        reused=num_kept / plain,
+        ttft_s=max(0.0, ready_s - enter_s),
+        plain_s=scheme.retrieval_s + scheme.reading_s(plain),
+        num_tokens=plain,
+        num_kept=num_kept,
+        num_wasted=reader.num_read - num_kept,
     )
 
 
@@ -221,15 +161,17 @@ def passage_lengths(recording: Recording, name: str) -> dict[str, int]:
 def summary(
     questions: Sequence[Typed], lengths: Mapping[str, int], scheme: Scheme
 ) -> dict[str, float]:
-    """Return what reading ahead does to the questions."""
+    """Return what reading ahead does to the questions, as ``bench_prefetch.py`` counts it."""
     outcomes = [simulate(typed, lengths, scheme) for typed in questions]
-    ratios = [outcome.ttft_ratio for outcome in outcomes]
+    ahead_s = np.array([outcome.ttft_s for outcome in outcomes])
+    plain_s = np.array([outcome.plain_s for outcome in outcomes])
+    num_tokens = sum(outcome.num_tokens for outcome in outcomes)
     return {
-        "ttft_ratio_mean": float(np.mean(ratios)),
-        "ttft_ratio_p50": float(np.percentile(ratios, 50)),
-        "ttft_ratio_p95": float(np.percentile(ratios, 95)),
-        "wasted": float(np.mean([outcome.wasted for outcome in outcomes])),
-        "reused": float(np.mean([outcome.reused for outcome in outcomes])),
+        "ttft_ratio_mean": float(ahead_s.mean() / plain_s.mean()),
+        "ttft_ratio_p50": float(np.median(ahead_s) / np.median(plain_s)),
+        "ttft_ratio_p95": float(np.quantile(ahead_s, 0.95) / np.quantile(plain_s, 0.95)),
+        "wasted": sum(outcome.num_wasted for outcome in outcomes) / num_tokens,
+        "reused": sum(outcome.num_kept for outcome in outcomes) / num_tokens,
     }
 
 
@@ -239,24 +181,19 @@ def show(name: str, values: Mapping[str, float]) -> None:
 
 
 def search(questions: Sequence[Typed], lengths: Mapping[str, int], scheme: Scheme) -> None:
-    """Print what each threshold and horizon does, then the best that waste little enough."""
+    """Print what each setting does, then the best that waste little enough."""
     found: list[tuple[float, str]] = []
-    for threshold in THRESHOLDS:
-        for horizon in HORIZONS:
-            tried = with_config(scheme, threshold=threshold, horizon_tokens=horizon)
-            plain = summary(questions, lengths, tried)
-            paused = summary(questions, lengths, replace(tried, pause_s=PAUSE_S))
-            label = f"{threshold:.2f}, {horizon}"
-            show(label, plain)
-            show(f"{label}, pause {PAUSE_S} s", paused)
-            if max(plain["wasted"], paused["wasted"]) <= MAX_WASTED:
-                found.append((plain["ttft_ratio_mean"] + paused["ttft_ratio_mean"], label))
+    for threshold, horizon, step in product(THRESHOLDS, HORIZONS, STEPS):
+        changes = {"threshold": threshold, "horizon_tokens": horizon, "step_tokens": step}
+        tried = with_config(scheme, **changes)
+        plain = summary(questions, lengths, tried)
+        paused = summary(questions, lengths, replace(tried, pause_s=PAUSE_S))
+        label = f"{threshold:.2f}, {horizon}, {step}"
+        show(label, plain)
+        show(f"{label}, pause {PAUSE_S} s", paused)
+        if max(plain["wasted"], paused["wasted"]) <= MAX_WASTED:
+            found.append((plain["ttft_ratio_mean"] + paused["ttft_ratio_mean"], label))
     print(f"best within {MAX_WASTED} wasted: {min(found)[1] if found else 'none'}")
-
-
-def with_config(scheme: Scheme, **changes: object) -> Scheme:
-    """Return the scheme with other settings."""
-    return replace(scheme, config=scheme.config.model_copy(update=changes))
 
 
 def schemes() -> Iterator[tuple[str, Scheme]]:
@@ -264,7 +201,8 @@ def schemes() -> Iterator[tuple[str, Scheme]]:
     for policy in ("same-set", "exact-order", "relaxed"):
         yield policy, with_config(Scheme(), policy=policy)
     for speed in SPEEDS:
-        yield f"same-set_{speed:g}", Scheme(prefill_per_s=speed)
+        slower = Scheme().prefill_per_s / speed  # in all
+        yield f"same-set_{speed:g}", Scheme(prefill_per_s=speed, step_s=slower * Scheme().step_s)
 
 
 def main() -> None:
@@ -276,7 +214,9 @@ def main() -> None:
     given = parser.parse_args()
     recording = load(given.recording)
     questions, lengths = typed_questions(recording), passage_lengths(recording, given.tokenizer)
-    print(f"{'threshold, horizon':40}{'mean':>9}{'p50':>9}{'p95':>9}{'wasted':>9}{'reused':>9}")
+    print(
+        f"{'threshold, horizon, step':40}{'mean':>9}{'p50':>9}{'p95':>9}{'wasted':>9}{'reused':>9}"
+    )
     if given.grid:
         search(questions, lengths, Scheme())
     metrics: dict[str, float] = {}
@@ -285,12 +225,13 @@ def main() -> None:
             found = summary(questions, lengths, replace(scheme, pause_s=pause_s))
             show(f"{name}, pause {pause_s} s", found)
             metrics |= {f"{metric}.{name}{suffix}": value for metric, value in found.items()}
-    config = PrefetchConfig()
+    config, scheme = PrefetchConfig(), Scheme()
     finish(
         "typing",
         metrics | {"threshold": config.threshold, "horizon_tokens": config.horizon_tokens},
         models={"tokenizer": given.tokenizer},
-        workload=f"{given.recording.name}, {WORDS_PER_S:g} words/s, 550 tokens/s, simulated",
+        workload=f"{given.recording.name}, {scheme.words_per_s:g} words/s, simulated with "
+        f"{scheme.prefill_per_s:g} tokens/s and {scheme.step_s:g} s a step",
         n=len(questions),
         out=given.out,
     )

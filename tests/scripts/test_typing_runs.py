@@ -15,9 +15,10 @@ from readahead.config import Config, PrefetchConfig
 from readahead.knowledge import KnowledgeBase
 from readahead.retrieval.store import Store
 from readahead.types import Hit, Passage
-from simulate_typing import Scheme, Typed, moments, simulate, summary, typed_questions, with_config
+from simulate_typing import Typed, moments, simulate, summary, typed_questions
 from tests.retrieval.support import HashingEmbedder, add_texts
 from typing_fit import Examples, evaluate, fit, folds, out_of_fold
+from typing_reader import Scheme, with_config
 from typing_runs import Recording, Step, load, type_all
 
 THINGS = "comet crater dome eclipse galaxy lens meteor mirror nebula planet quasar sun".split()
@@ -103,9 +104,10 @@ def test_whether_a_passage_stays_can_be_told(judged: fit_staying.Judged) -> None
     assert metrics["stays_f1"] > 2 * metrics["stays_base_rate"] / (1 + metrics["stays_base_rate"])
 
 
-NEVER = with_config(Scheme(), threshold=1.0)
-ALWAYS = with_config(Scheme(), threshold=0.0, min_typing_s=0.0, debounce_s=0.0)
-FAST = replace(ALWAYS, prefill_per_s=1e6, retrieval_s=0)
+SIMPLE = Scheme(step_s=0.0, guess_s=0.0, retrieval_s=0.0, system_tokens=0, question_tokens=20)
+NEVER = with_config(SIMPLE, threshold=1.0)
+ALWAYS = with_config(SIMPLE, threshold=0.0, min_typing_s=0.0, debounce_s=0.0)
+FAST = replace(ALWAYS, prefill_per_s=1e6)
 
 
 def typed(*rankings: str, stays: float = 0.9) -> Typed:
@@ -129,10 +131,34 @@ def test_a_right_guess_leaves_only_the_question_to_read() -> None:
     assert outcome.wasted == 0
 
 
+def test_each_step_costs_something_and_enter_waits_for_it() -> None:
+    costly = replace(FAST, step_s=0.5, system_tokens=100)
+    outcome = simulate(typed("abc", "abc"), LENGTHS, costly)
+    assert outcome.plain_s == pytest.approx(2 * 0.5, abs=1e-3)  # 504 tokens, in steps of 256
+    # Begun when the first word was complete, 0.4 s from the start, and 0.26 s before Enter.
+    assert outcome.num_kept == SIMPLE.config.step_tokens
+    begun_s = 1 / 3 + 1 / 15
+    assert outcome.ttft_s == pytest.approx(begun_s + 0.5 + 2 * 0.5 - 2 / 3, abs=1e-3)
+
+
+def test_a_finished_question_is_read_to_its_last_token() -> None:
+    costly = replace(FAST, step_s=0.001, prefill_per_s=2000.0)
+    question = typed("abc", "abc", "abc", "abc")
+    hasty = replace(costly, pause_s=0.29)  # nothing is decoded yet
+    outcome = simulate(question, LENGTHS, hasty)
+    assert (outcome.num_kept, outcome.num_wasted) == (403, 0)
+    assert outcome.ttft_s == pytest.approx(costly.reading_s(1))
+
+
 def test_what_is_read_in_vain_is_counted() -> None:
     outcome = simulate(typed("def", "def", "def", "abc"), LENGTHS, FAST)
     assert outcome.ttft_ratio == pytest.approx(1.0)
     assert outcome.wasted == pytest.approx(384 / 404)
+
+
+def test_what_a_step_reads_of_the_next_passage_counts_for_that_one() -> None:
+    outcome = simulate(typed("abc", "abc", "afg"), LENGTHS, FAST)
+    assert (outcome.num_kept, outcome.num_wasted) == (128, 256)
 
 
 def test_a_guess_that_was_wrong_makes_way_and_is_remembered() -> None:
@@ -204,9 +230,8 @@ def test_no_more_is_kept_than_was_read(
     scheme = with_config(Scheme(pause_s=pause_s, prefill_per_s=speed), policy=policy)
     question = typed(*map("".join, rankings), stays=stays)
     outcome = simulate(question, LENGTHS, scheme)
-    assert 0 <= outcome.reused <= 384 / 404
-    assert outcome.wasted >= 0
+    assert 0 <= outcome.num_kept < outcome.num_tokens
+    assert outcome.num_wasted >= 0
     # At worst one step is waited for; reading ahead delays nothing else.
-    plain_s = scheme.retrieval_s + 404 / speed
-    step_s = scheme.config.step_tokens / speed
-    assert outcome.ttft_ratio <= 1 + (step_s + scheme.retrieval_s) / plain_s + 1e-9
+    step_s = scheme.guess_s + scheme.reading_s(scheme.config.step_tokens)
+    assert outcome.ttft_s <= outcome.plain_s + step_s + 1e-9
