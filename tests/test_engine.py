@@ -14,9 +14,10 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
-from readahead.reply import NOTHING_FOUND
+from readahead.reply import CUT_OFF, NOTHING_FOUND
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
+from readahead.session import Session
 from readahead.types import Answer, Citation
 from tests.conftest import make_llama, make_tokenizer
 from tests.retrieval.support import HashingEmbedder
@@ -142,12 +143,26 @@ def test_an_unknown_method_is_an_error(engine: Engine) -> None:
         engine.ask(QUESTION, method="magic")
 
 
+def test_an_answer_that_is_cut_off_says_so(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, generation__max_new_tokens=7)
+    answers = [engine.ask(QUESTION)]
+    with Session(engine) as session:
+        *_, said = session.submit(QUESTION)
+        assert isinstance(said, Answer)
+        answers.append(said)
+    for answer in answers:
+        assert answer.finish_reason == "length"
+        assert CUT_OFF.format(7) in answer.notes
+    stopped = engine.ask(QUESTION, cancelled=lambda: True)
+    assert CUT_OFF.format(0) not in stopped.notes
+
+
 def test_passages_that_do_not_fit_are_reported(tmp_path: Path) -> None:
     without = build_prompt(Tokenizer(make_tokenizer()), QUESTION, [], max_tokens=2000)
     context = len(without.token_ids) + 40 + 60  # the answer, and room for one passage
     small = TransformersModel(make_llama(max_position_embeddings=context), make_tokenizer())
     answer = open_engine(tmp_path, small).ask(QUESTION)
-    assert answer.notes == ("2 of the passages found did not fit into the context.",)
+    assert answer.notes[0] == "2 of the passages found did not fit into the context."
     assert len(without.token_ids) < answer.usage.prompt_tokens <= context - 40
 
 

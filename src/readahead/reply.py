@@ -13,6 +13,7 @@ from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usa
 
 Event = str | Citation | Answer
 NOTHING_FOUND = "No passage of the knowledge base matches the question."
+CUT_OFF = "The answer was cut off at {} tokens; raise generation.max_new_tokens."
 
 
 class Reply:
@@ -104,9 +105,15 @@ class Reply:
             usage=self._usage(),
             timing=self._timing(e2e_s),
             finish_reason=finish_reason,
-            notes=(*tally.notes, *self._notes),
+            notes=(*tally.notes, *self._notes, *self._length_notes(finish_reason)),
             trace_id=self._trace.id,
         )
+
+    def _length_notes(self, finish_reason: FinishReason) -> tuple[str, ...]:
+        if finish_reason != "length":
+            return ()
+        num_tokens = self._trace.counters.get("completion_tokens", 0)
+        return (CUT_OFF.format(num_tokens),)
 
     def _usage(self) -> Usage:
         counters = self._trace.counters
