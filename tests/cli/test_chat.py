@@ -29,6 +29,14 @@ def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
     assert len(cli("trace", "--json").json["traces"]) == 3
 
 
+def test_chat_retrieves_again_if_it_is_asked_to(cli: Cli, kb: Path, target: Path) -> None:
+    for flags, asks in (([], False), (["--inject"], True)):
+        outcome = cli("chat", "--target", target, *flags, stdin=QUESTION.encode())
+        assert outcome.status == 0
+        last = cli("trace", "--json").json["traces"][0]
+        assert ("inject" in last["attributes"]) == asks
+
+
 def test_an_interrupt_stops_one_answer_of_a_chat(
     cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
