@@ -136,7 +136,7 @@ class PrefetchConfig(_Section):
 
 
 class InjectConfig(_Section):
-    """What is retrieved while the answer to a single question is being written."""
+    """What is retrieved while an answer is being written, in conversations also ahead."""
 
     enabled: bool = False
     max_injections: int = Field(2, ge=0, le=16, description="in one answer")
