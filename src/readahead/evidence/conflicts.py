@@ -1,7 +1,8 @@
 """Find where passages say something else than a claim: another value, another name, or not.
 
 A value of the claim is contradicted by a sentence that speaks of the same, and states a value of
-the same kind and unit that differs, if no sentence that is nearly as close states the claim's own.
+the same kind and unit that differs, if no sentence states the claim's own, or the contradicting one
+is nearly the claim and those that do are not.
 Two values are of the same thing if a word next to them is the same, or if nearly all of the claim
 stands in the sentence. A name is, if the sentence has another one between the same words.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from readahead.evidence.features import Coverage
-from readahead.evidence.reading import Item, Reading, Sentence
+from readahead.evidence.reading import Reading, Sentence
 from readahead.evidence.terms import read_terms
 from readahead.evidence.values import Value, stated
 
@@ -110,7 +111,7 @@ def _values(
             default=-1.0,
         )
         for share, sentence in zip(shared, reading.sentences, strict=True):
-            if share >= MIN_SHARED and share - own >= MIN_LEAD:
+            if share >= (MIN_SHARED if own < 0 else MIN_SAME) and share - own >= MIN_LEAD:
                 other = _other_value(value, near, share, claim, sentence)
                 if other is not None:
                     span = (value.start, value.end)
