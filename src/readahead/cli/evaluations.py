@@ -33,6 +33,14 @@ Questions = Annotated[
         "document that is right (the id of a line, where JSON Lines were added).",
     ),
 ]
+Claims = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE",
+        help="JSON Lines of claim, label (supported, partially_supported, not_supported) and "
+        "evidence (a list of sentences), as in WiCE.",
+    ),
+]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
 SHOWN_CELLS = 80
 ANSWER_FIGURES = ("exact_match", "f1", "contains", "abstained", "cited", "ttft_p50_s", "e2e_p50_s")
@@ -112,3 +120,27 @@ def evaluate_answers(
         note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
     if report.failed:
         raise typer.Exit(DONE_WITH_FAILURES)
+
+
+@app.command("evidence")
+def evaluate_evidence(claims: Claims, n: Limit = None, as_json: Json = False) -> None:
+    """Report how often claims are told rightly as supported or not."""
+    from readahead.evaluation.evidence import evaluate_evidence as evaluate
+    from readahead.evaluation.evidence import read_claims
+
+    labelled = read_claims(claims)[:n]
+    with counting("Checking", quiet=as_json) as count:
+        report = evaluate(labelled, progress=count)
+    if as_json:
+        say_json(report.to_json())
+        return
+    say(f"balanced_accuracy  {report.balanced_accuracy:.3f}")
+    say(f"edits_caught       {report.edits_caught:.3f}")
+    say(f"false_alarms       {report.false_alarms:.3f}")
+    say(f"{'':<18} {'found supported':>15} {'found otherwise':>15}")
+    say(f"{'supported':<18} {report.true_positives:>15} {report.false_negatives:>15}")
+    say(f"{'otherwise':<18} {report.false_positives:>15} {report.true_negatives:>15}")
+    say(
+        f"{report.n} claims, {report.base_rate:.3f} of them supported; "
+        f"{report.num_edits} sentences edited"
+    )

@@ -7,11 +7,14 @@ Two formats: JSON Lines of ``{"question", "answers", "passage"}``, and JSON in t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from readahead.errors import InputError, NotFound
+
+Row = TypeVar("Row")
 
 _LINE_FORM = 'A line is like {"question": "…", "answers": ["…"], "passage": 7}; passage may lack.'
 _SQUAD_FORM = (
@@ -44,8 +47,24 @@ def read_questions(path: Path) -> list[Question]:
         NotFound: There is no such file.
         InputError: The file or a line of it is not what it should be; the message says where.
     """
+    if path.suffix.lower() == ".json":
+        questions = list(_from_squad(path, read_text(path)))
+    else:
+        questions = list(read_lines(path, _question, _LINE_FORM))
+    if not questions:
+        raise InputError(f"{path} holds no question.", remedy=_LINE_FORM)
+    return questions
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        NotFound: There is no such file.
+        InputError: It cannot be read, or is not UTF-8.
+    """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise NotFound(f"There is no file {str(path)!r}.") from None
     except OSError as error:
@@ -55,28 +74,33 @@ def read_questions(path: Path) -> list[Question]:
             f"{path} is not UTF-8: byte {error.start} cannot be decoded.",
             remedy="Convert it to UTF-8.",
         ) from None
-    is_squad = path.suffix.lower() == ".json"
-    questions = list(_from_squad(path, text) if is_squad else _from_lines(path, text))
-    if not questions:
-        raise InputError(f"{path} holds no question.", remedy=_LINE_FORM)
-    return questions
 
 
-def _from_lines(path: Path, text: str) -> Iterator[Question]:
-    for number, line in enumerate(text.split("\n"), start=1):
+def read_lines(path: Path, parse: Callable[[dict[str, object]], Row], form: str) -> Iterator[Row]:
+    """Yield what ``parse`` makes of each line of a file of JSON objects.
+
+    Args:
+        path: Of a UTF-8 file; empty lines are passed over.
+        parse: Raises ValueError with the reason if an object is not what it should be.
+        form: What a line is like, for the remedy.
+
+    Raises:
+        NotFound: There is no such file.
+        InputError: The file or a line of it is not what it should be; the message says where.
+    """
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            yield _question(json.loads(line))
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError("it is not a JSON object")
+            yield parse(record)
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path}, line {number}: {_reason(error)}.", remedy=_LINE_FORM
-            ) from None
+            raise InputError(f"{path}, line {number}: {_reason(error)}.", remedy=form) from None
 
 
-def _question(record: object) -> Question:
-    if not isinstance(record, dict):
-        raise ValueError("it is not a JSON object")
+def _question(record: dict[str, object]) -> Question:
     passage = record.get("passage")
     if not isinstance(passage, str | int | None):
         raise ValueError('"passage" is neither text nor a whole number')
