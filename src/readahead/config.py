@@ -128,7 +128,9 @@ class PrefetchConfig(_Section):
     held_back_tokens: int = Field(
         8, ge=0, description="of the typed text, not read while keys move"
     )
-    step_tokens: int = Field(96, gt=0, le=100_000, description="read between two looks at the keys")
+    step_tokens: int = Field(
+        192, gt=0, le=100_000, description="read between two looks at the keys"
+    )
     decode_ahead_tokens: int = Field(16, ge=0, description="of the answer, before it is asked for")
     num_suggestions: int = Field(
         2, ge=0, le=8, description="questions made up between turns; 0 switches this off"

@@ -132,11 +132,11 @@ def test_a_right_guess_leaves_only_the_question_to_read() -> None:
 
 
 def test_each_step_costs_something_and_enter_waits_for_it() -> None:
-    costly = replace(FAST, step_s=0.5, system_tokens=100)
+    costly = replace(with_config(FAST, step_tokens=96), step_s=0.5, system_tokens=100)
     outcome = simulate(typed("abc", "abc"), LENGTHS, costly)
     assert outcome.plain_s == pytest.approx(2 * 0.5, abs=1e-3)  # 504 tokens, in steps of 256
     # Begun when the first word was complete, 0.4 s from the start, and 0.26 s before Enter.
-    assert outcome.num_kept == SIMPLE.config.step_tokens
+    assert outcome.num_kept == 96
     begun_s = 1 / 3 + 1 / 15
     assert outcome.ttft_s == pytest.approx(begun_s + 0.5 + 2 * 0.5 - 2 / 3, abs=1e-3)
 
