@@ -1,7 +1,8 @@
 """Measure how often the evidence checker is right, on labelled claims and on edited sentences.
 
 Claims are in the form of WiCE [Kamoi23]: JSON Lines of ``{"claim", "label", "evidence"}``, the
-evidence a list of sentences, supported told from the rest.
+evidence a list of sentences, supported told from the rest: by the score,
+which a claim may pass whose verdict is only ``partly`` because a value in it is not stated.
 
     balanced accuracy = ½ (supported found / supported + others found / others)
 """
@@ -101,7 +102,7 @@ def evaluate_evidence(
     for number, claim in enumerate(claims, start=1):
         checker = Checker([claim.passage()])
         found = checker.check(claim.text)
-        pairs.append((claim.label == SUPPORTED, found.verdict == SUPPORTED))
+        pairs.append((claim.label == SUPPORTED, found.score >= checker.threshold))
         alarms += _alarms(checker, claim.evidence, generator)
         if progress is not None:
             progress(number, len(claims))

@@ -4,7 +4,11 @@ Lexical and *approximate*: it sees words, values and names, and no inference; a 
 words counts as unsupported. How often it is right is measured by ``eval evidence``, see
 ``docs/evidence.md``.
 
-    score = P(supported | features) of a fitted logistic model; the features are in ``features``
+    score = P(supported | features) · (1 − s)
+
+P is a fitted logistic model of the numbers in ``features``; s is how much of the claim the closest
+sentence that contradicts it speaks of, 0 if none does. A claim is supported from the threshold of
+the model on, if every value in it is stated somewhere and nothing contradicts it.
 """
 
 from __future__ import annotations
@@ -99,6 +103,11 @@ class Checker:
         self._similarity = similarity
         self._judge = judge
 
+    @property
+    def threshold(self) -> float:
+        """Return the score from which a claim counts as supported."""
+        return self._model.threshold
+
     def check(self, claim: str, *, question: str = "") -> Claim:
         """Return what the passages say about ``claim``.
 
@@ -112,10 +121,10 @@ class Checker:
             return Claim(claim, "unsupported", 0.0, (), (), {})  # it says nothing
         coverage = cover(said, items, self._reading)
         conflicts = find_conflicts(said, asked, coverage, self._reading)
-        features = coverage.features | {"conflict": float(bool(conflicts))}
-        features |= self._opinions(claim, question, coverage)
-        score = self._model.probability(features)
-        verdict = _verdict(score, self._model.threshold, features)
+        features = coverage.features | self._opinions(claim, question, coverage)
+        against = max((conflict.shared for conflict in conflicts), default=0.0)
+        score = self._model.probability(features) * (1 - against)
+        verdict = _verdict(score, self._model.threshold, features, bool(conflicts))
         spans = self._supporting(claim, coverage)
         return Claim(claim, verdict, score, spans, conflicts, features)
 
@@ -176,8 +185,10 @@ def log_odds(probability: float) -> float:
     return math.log(kept / (1 - kept))
 
 
-def _verdict(score: float, threshold: float, features: dict[str, float]) -> Verdict:
-    if features["conflict"]:
+def _verdict(
+    score: float, threshold: float, features: dict[str, float], is_contradicted: bool
+) -> Verdict:
+    if is_contradicted:
         return "contradicted"
     if score >= threshold and not features["values"]:
         return "supported"

@@ -18,7 +18,7 @@ from readahead.evidence.reading import Reading, Sentence
 from readahead.evidence.terms import read_terms
 from readahead.evidence.values import Value, stated
 
-MIN_SHARED = 0.5  # of what else the claim says, for a sentence to speak of the same
+MIN_SHARED = 0.6  # of what else the claim says, for a sentence to speak of the same
 MIN_SAME = 0.85  # for it to be the same sentence, but for the value
 MIN_LEAD = 0.15  # over the best sentence that states the claim's own value
 PASSAGE_CREDIT = 0.6  # for what stands elsewhere in the passage or above it: "he", "the film"
@@ -37,6 +37,7 @@ class Conflict:
         start: In the document's text, as for ``Passage.start``.
         claim_start: In the text of the claim.
         what: What differs, for instance ``percentage: 87 % against 85 %``.
+        shared: The share of the rest of the claim that the sentence speaks of, in [0, 1].
     """
 
     passage: int
@@ -45,6 +46,7 @@ class Conflict:
     claim_start: int
     claim_end: int
     what: str
+    shared: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +193,5 @@ def _conflict(claim: Sentence, difference: _Difference, reading: Reading) -> Con
         offset + end,
         *difference.claimed,
         what=f"{difference.kind}: {said} against {sentence.text[start:end]}",
+        shared=min(1.0, difference.shared),
     )

@@ -72,5 +72,6 @@ def _part(said: str) -> str:
     name = said.removesuffix(".")
     if name in _MONTH_NUMBERS:
         return _MONTH_NUMBERS[name]
-    digits = said.rstrip("stndrh").replace("一", "1") if len(said) < 4 else said
-    return next((number.value for number in find_numbers(digits)), "")
+    if said == "一":  # elsewhere rather an article than a number
+        return "1"
+    return next((number.value for number in find_numbers(said.rstrip("stndrh"))), "")

@@ -128,7 +128,7 @@ def _extended(sought: str, passage: str, first: int, position: int) -> tuple[int
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Return whether ``[start, end)`` cuts no word, and no number: 5 is not in 1.5 or 5,000."""
-    return not _joins(text[:start][::-1][:2], text[start]) and not _joins(
+    return not _joins(text[max(0, start - 2) : start][::-1], text[start]) and not _joins(
         text[end : end + 2], text[end - 1]
     )
 
