@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +18,23 @@ from readahead.cli.options import (
     TopK,
     settings,
 )
-from readahead.cli.output import DONE_WITH_FAILURES, counting, note, one_line, say, say_json
+from readahead.cli.output import (
+    DONE_WITH_FAILURES,
+    counting,
+    note,
+    one_line,
+    say,
+    say_json,
+    working,
+)
 from readahead.knowledge import KnowledgeBase
 
+if TYPE_CHECKING:
+    from readahead.evaluation.answers import FailedQuestion
+    from readahead.evaluation.drafts import DraftsReport
+
 app = typer.Typer(
-    help="Measure retrieval and answers on labelled questions.",
+    help="Measure retrieval, answers and evidence on labelled questions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -41,8 +54,38 @@ Claims = Annotated[
         "evidence (a list of sentences), as in WiCE.",
     ),
 ]
+Cases = Annotated[
+    Path,
+    typer.Option(
+        "--questions",
+        metavar="FILE",
+        help="JSON Lines of question, documents, gold_answers and wrong_answers, as in RAMDocs; or "
+        "questions as for eval answers, whose passages are retrieved.",
+    ),
+]
+Passages = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Retrieve from this file, not from the knowledge base: it is added "
+        "to a temporary one.",
+    ),
+]
+Drafter = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="What writes drafts; else the target does."),
+]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
 SHOWN_CELLS = 80
+DRAFTS_FIGURES = (
+    "strict",
+    "clean",
+    "contains_gold",
+    "names_wrong",
+    "abstained",
+    "seconds_mean",
+    "seconds_p95",
+)
 ANSWER_FIGURES = ("exact_match", "f1", "contains", "abstained", "cited", "ttft_p50_s", "e2e_p50_s")
 
 
@@ -116,10 +159,7 @@ def evaluate_answers(
             f"{report.num_questions} questions, {report.num_unanswerable} of them without an "
             f"answer, {len(report.failed)} failed"
         )
-    for failure in report.failed:
-        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
-    if report.failed:
-        raise typer.Exit(DONE_WITH_FAILURES)
+    _say_failed(report.failed)
 
 
 @app.command("evidence")
@@ -144,3 +184,62 @@ def evaluate_evidence(claims: Claims, n: Limit = None, as_json: Json = False) ->
         f"{report.n} claims, {report.base_rate:.3f} of them supported; "
         f"{report.num_edits} sentences edited"
     )
+
+
+@app.command("drafts")
+def evaluate_drafts(
+    context: typer.Context,
+    questions: Cases,
+    passages: Passages = None,
+    kb: Kb = None,
+    n: Limit = None,
+    target: Target = None,
+    drafter: Drafter = None,
+    device: Device = None,
+    dtype: Precision = None,
+    lexical_only: LexicalOnly = False,
+    as_json: Json = False,
+) -> None:
+    """Compare answers chosen among drafts with plain ones, over the same passages."""
+    from readahead.evaluation.ramdocs import find_passages, read_cases
+
+    config = settings(
+        context,
+        kb,
+        lexical_only=lexical_only,
+        target=target,
+        device=device,
+        dtype=dtype,
+        models__drafter=drafter,
+    )
+    cases = read_cases(questions)[:n]
+    with working("Retrieving"):
+        cases = find_passages(cases, config, passages)
+    from readahead.evaluation.contest import PLAIN, PRESETS, Contest
+    from readahead.evaluation.drafts import evaluate_drafts as evaluate
+
+    with counting("Answering", quiet=as_json) as count:
+        report = evaluate(cases, Contest.load(config), (*PRESETS, PLAIN), progress=count)
+    if as_json:
+        say_json(report.to_json())
+    else:
+        _say_drafts(report)
+    _say_failed(report.failed)
+
+
+def _say_drafts(report: DraftsReport) -> None:
+    """Print one line for each figure, one column for each system."""
+    say(f"{'':<14}" + "".join(f"{name:>16}" for name in report.systems))
+    for name in DRAFTS_FIGURES:
+        values = (getattr(figures, name) for figures in report.systems.values())
+        say(f"{name:<14}" + "".join(f"{value:>16.3f}" for value in values))
+    ratios = [f"{name} takes {ratio:.2f} of plain" for name, ratio in report.time_ratio.items()]
+    say("; ".join([f"{report.num_questions} questions, {len(report.failed)} failed", *ratios]))
+
+
+def _say_failed(failed: Sequence[FailedQuestion]) -> None:
+    """Name the questions that could not be asked; then the command ends with failures."""
+    for failure in failed:
+        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
+    if failed:
+        raise typer.Exit(DONE_WITH_FAILURES)

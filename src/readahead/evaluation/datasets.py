@@ -105,8 +105,8 @@ def _question(record: dict[str, object]) -> Question:
     if not isinstance(passage, str | int | None):
         raise ValueError('"passage" is neither text nor a whole number')
     return Question(
-        text=_text(record, "question"),
-        answers=tuple(_strings(record, "answers")),
+        text=text_at(record, "question"),
+        answers=tuple(strings_at(record, "answers")),
         passage="" if passage is None else str(passage),
     )
 
@@ -114,47 +114,50 @@ def _question(record: dict[str, object]) -> Question:
 def _from_squad(path: Path, text: str) -> Iterator[Question]:
     where = "it"
     try:
-        for i, article in enumerate(_objects(json.loads(text), "data")):
-            for j, paragraph in enumerate(_objects(article, "paragraphs")):
-                for k, entry in enumerate(_objects(paragraph, "qas")):
+        for i, article in enumerate(objects_at(json.loads(text), "data")):
+            for j, paragraph in enumerate(objects_at(article, "paragraphs")):
+                for k, entry in enumerate(objects_at(paragraph, "qas")):
                     where = f"data[{i}].paragraphs[{j}].qas[{k}]"
-                    yield _squad_question(entry, _text(paragraph, "context"))
+                    yield _squad_question(entry, text_at(paragraph, "context"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}, at {where}: {_reason(error)}.", remedy=_SQUAD_FORM) from None
 
 
 def _squad_question(entry: dict[str, object], context: str) -> Question:
     # SQuAD 2.0 marks a question without an answer, and keeps plausible wrong ones apart.
-    answers = [] if entry.get("is_impossible") is True else _objects(entry, "answers")
+    answers = [] if entry.get("is_impossible") is True else objects_at(entry, "answers")
     starts = []
     for answer in answers:
-        start, body = answer.get("answer_start"), _text(answer, "text")
+        start, body = answer.get("answer_start"), text_at(answer, "text")
         if not isinstance(start, int) or context[start : start + len(body)] != body:
             raise ValueError(f'"answer_start" {start!r} does not point to {body!r}')
         starts.append(start)
     return Question(
-        text=_text(entry, "question"),
-        answers=tuple(_text(answer, "text") for answer in answers),
+        text=text_at(entry, "question"),
+        answers=tuple(text_at(answer, "text") for answer in answers),
         context=context,
         starts=tuple(starts),
     )
 
 
-def _text(record: dict[str, object], key: str) -> str:
+def text_at(record: dict[str, object], key: str) -> str:
+    """Return the text of a key; raise ValueError if there is none."""
     value = record.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'"{key}" is missing or empty')
     return value
 
 
-def _strings(record: dict[str, object], key: str) -> list[str]:
+def strings_at(record: dict[str, object], key: str) -> list[str]:
+    """Return the list of texts of a key; raise ValueError if it is none."""
     value = record.get(key)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(f'"{key}" is not a list of texts')
     return value
 
 
-def _objects(record: object, key: str) -> list[dict[str, object]]:
+def objects_at(record: object, key: str) -> list[dict[str, object]]:
+    """Return the list of objects of a key; raise ValueError if it is none."""
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError(f'"{key}" is not a list of objects')
