@@ -64,6 +64,9 @@ class ModelsConfig(_Section):
     """Which models run, where, and in which precision."""
 
     target: str = "qwen2.5-coder-0.5b"
+    drafter: str = Field("", description="writes drafts of answers; empty: the target does")
+    drafter_device: str = Field("", description="empty: that of the target")
+    drafter_dtype: Dtype | None = Field(None, description="unset: that of the target")
     embedder: str = "all-minilm-l6-v2"
     device: str = "auto"
     dtype: Dtype = Field("auto", description="int8 is of the weights alone, and approximate")
@@ -162,6 +165,42 @@ class InjectConfig(_Section):
     )
 
 
+class DraftsConfig(_Section):
+    """How answers are drafted small and chosen by evidence (``method="drafts"``)."""
+
+    preset: Literal["fast", "accurate"] = Field(
+        "fast", description="fast: evidence alone chooses; accurate: the target does, too"
+    )
+    strategy: Literal[
+        "single", "perspectives", "sources", "time", "authority", "contiguous", "random"
+    ] = Field("single", description="which passages each draft is written from")
+    num_passages: int = Field(10, ge=1, le=1000, description="retrieved for the drafts")
+    num_drafts: int = Field(10, ge=1, le=100, description="at most")
+    passages_per_draft: int = Field(2, ge=1, le=100, description="where not single")
+    adaptive: bool = Field(True, description="stop after two drafts that agree and hold")
+    with_rationale: bool = Field(False, description="each draft quotes what shows its answer")
+    max_new_tokens: int = Field(24, gt=0, le=100_000, description="of one draft")
+    threshold: Literal["strict", "lenient"] | float = Field(
+        "lenient", description="the probability of being right from which on to answer"
+    )
+    also: float = Field(
+        0.5, ge=0, le=1, description="that of further answers, beside the most probable one"
+    )
+    max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
+    max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")
+    timeout_s: float = Field(60.0, gt=0, le=86_400, description="for drafting, before plain RAG")
+    num_failures: int = Field(3, ge=1, le=1000, description="in a row, before plain RAG")
+    retry_after_s: float = Field(30.0, ge=0, le=86_400, description="of plain RAG, until a trial")
+    seed: int = Field(0, ge=0, lt=2**63)
+
+    @field_validator("threshold")
+    @classmethod
+    def _is_probability(cls, value: str | float) -> str | float:
+        if isinstance(value, float) and not 0 <= value <= 1:
+            raise ValueError("Give strict, lenient or a number in [0, 1]")
+        return value
+
+
 class GenerationConfig(_Section):
     """How answers are decoded; temperature 0 is greedy."""
 
@@ -205,6 +244,7 @@ class Config(BaseSettings):
     cache: CacheConfig = CacheConfig()
     prefetch: PrefetchConfig = PrefetchConfig()
     inject: InjectConfig = InjectConfig()
+    drafts: DraftsConfig = DraftsConfig()
     generation: GenerationConfig = GenerationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     traces: TracesConfig = TracesConfig()

@@ -12,6 +12,7 @@ from typing import Literal
 
 BlockKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
 PassageKind = BlockKind
+DraftFault = Literal["", "empty", "refusal", "echo", "cut"]
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -103,6 +104,28 @@ class Citation:
     start: int
     end: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A short answer that a drafter wrote from some of the passages.
+
+    Attributes:
+        places: Of the passages it was shown, in the ranking, from 0.
+        fault: Why it cannot be the answer: ``empty``, ``refusal``, ``echo`` (it repeats what it was
+            asked), ``cut`` (it ran into its length limit); "" for one that can.
+        logprob: ln ρ_draft, the mean of ln q over its tokens.
+        seconds: Of the batch that it was written in.
+    """
+
+    answer: str
+    places: tuple[int, ...]
+    rationale: str = ""
+    fault: DraftFault = ""
+    logprob: float = 0.0
+    num_prompt_tokens: int = 0
+    num_tokens: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

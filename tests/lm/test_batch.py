@@ -68,7 +68,18 @@ def test_scores_behind_a_cache_equal_single_scores(
     assert cache.length == num_cached
     for ids, got in zip(continuations, scores, strict=True):
         (single,) = score(model, [beginning], [ids])
-        assert got == pytest.approx(single, abs=1e-4)
+        assert got.logprobs == pytest.approx(single.logprobs, abs=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rests=st.lists(IDS, min_size=1, max_size=4), option=st.integers(1, 250))
+def test_an_option_is_the_next_token(rests: list[list[int]], option: int) -> None:
+    model = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
+    prompts = [list(range(1, 20))] * len(rests)
+    scores = score(model, prompts, rests, options=[7, option])
+    for ids, got in zip(rests, scores, strict=True):
+        (single,) = score(model, [prompts[0]], [[*ids, option]])
+        assert got.options[1] == pytest.approx(single.logprobs[-1], abs=1e-4)
 
 
 def test_the_beginning_is_computed_once(model: TransformersModel) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from readahead.errors import ContextOverflow, InputError
+from readahead.lm.base import Scored
 from readahead.lm.generate import generate, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
@@ -144,14 +145,15 @@ def test_score_equals_the_logprobs_of_generation(model: TransformersModel) -> No
     continuations = [g.token_ids[: 9 - row] for row, g in enumerate(written)]
     scores = score(model, PROMPTS, continuations)
     for got, generation, ids in zip(scores, written, continuations, strict=True):
-        assert got == pytest.approx(generation.logprobs[: len(ids)], abs=1e-4)
+        assert got.logprobs == pytest.approx(generation.logprobs[: len(ids)], abs=1e-4)
 
 
 def test_score_of_nothing_is_empty(model: TransformersModel) -> None:
-    assert score(model, PROMPTS[:2], [[], []]) == [(), ()]
+    assert score(model, PROMPTS[:2], [[], []]) == [Scored(()), Scored(())]
+    assert score(model, [], []) == []
     mixed = score(model, PROMPTS[:2], [[], [5, 6]])
-    assert mixed[0] == ()
-    assert len(mixed[1]) == 2
+    assert mixed[0].logprobs == ()
+    assert len(mixed[1].logprobs) == 2
 
 
 def test_a_stop_string_ends_the_answer_and_is_not_part_of_it(model: TransformersModel) -> None:

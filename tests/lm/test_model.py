@@ -47,8 +47,8 @@ def test_prompts_are_generated_and_scored(model: TransformersModel) -> None:
     written = model.generate(prompts, SamplingParams(max_new_tokens=6))
     scores = model.score(prompts, [g.token_ids for g in written])
     assert [len(g.token_ids) for g in written] == [6, 6]
-    for generation, logprobs in zip(written, scores, strict=True):
-        assert logprobs == pytest.approx(generation.logprobs, abs=1e-4)
+    for generation, scored in zip(written, scores, strict=True):
+        assert scored.logprobs == pytest.approx(generation.logprobs, abs=1e-4)
 
 
 def test_every_end_token_counts() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from readahead.lm.prompt import Prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
+from readahead.trace import Trace
 from readahead.types import FinishReason
 
 Cancelled = Callable[[], bool]
@@ -44,8 +45,35 @@ class Generation:
     num_prompt_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """How probable a given continuation is.
+
+    Attributes:
+        logprobs: ln p of each of its tokens.
+        options: ln p of each option as the token behind it.
+    """
+
+    logprobs: tuple[float, ...]
+    options: tuple[float, ...] = ()
+
+
 class TextModel(Protocol):
-    """Writes continuations and scores given ones."""
+    """Writes continuations and scores given ones.
+
+    Attributes of a trace are those of the backend: its counter ``computed_tokens`` grows by the
+    tokens that went through the model.
+    """
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of the model's vocabulary."""
+        ...
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return the number of positions that the model can attend to."""
+        ...
 
     def generate(
         self,
@@ -53,14 +81,20 @@ class TextModel(Protocol):
         params: SamplingParams,
         *,
         cancelled: Cancelled = never,
+        trace: Trace | None = None,
     ) -> list[Generation]:
         """Return one generation per prompt, in order."""
         ...
 
     def score(
-        self, prompts: Sequence[Prompt], continuations: Sequence[Sequence[int]]
-    ) -> list[tuple[float, ...]]:
-        """Return ln p of every token of each continuation, given its prompt."""
+        self,
+        prompts: Sequence[Prompt],
+        continuations: Sequence[Sequence[int]],
+        *,
+        options: Sequence[int] = (),
+        trace: Trace | None = None,
+    ) -> list[Scored]:
+        """Return ln p of every token of each continuation, and of each option behind it."""
         ...
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from readahead.config import Dtype
 from readahead.errors import BackendError, ConfigError, ReadaheadError
 from readahead.lm import generate as decoding
-from readahead.lm.base import Cache, Cancelled, Generation, never
+from readahead.lm import score as scoring
+from readahead.lm.base import Cache, Cancelled, Generation, Scored, never
 from readahead.lm.kv import KVCache
 from readahead.lm.memory import is_out_of_memory
 from readahead.lm.prompt import Prompt
@@ -21,6 +22,7 @@ from readahead.lm.quantize import ACTIVATIONS, is_quantized, quantize_
 from readahead.lm.quiet import quiet_transformers
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
+from readahead.trace import Trace
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -166,16 +168,23 @@ class TransformersModel:
         params: SamplingParams,
         *,
         cancelled: Cancelled = never,
+        trace: Trace | None = None,
     ) -> list[Generation]:
-        """Return one generation per prompt, all decoded in one left-padded batch."""
+        """Return one generation per prompt, all decoded in one padded batch."""
         ids = [prompt.token_ids for prompt in prompts]
-        return decoding.generate(self, ids, params, cancelled=cancelled)
+        return decoding.generate(self, ids, params, cancelled=cancelled, trace=trace)
 
     def score(
-        self, prompts: Sequence[Prompt], continuations: Sequence[Sequence[int]]
-    ) -> list[tuple[float, ...]]:
-        """Return ln p of every token of each continuation, given its prompt."""
-        return decoding.score(self, [prompt.token_ids for prompt in prompts], continuations)
+        self,
+        prompts: Sequence[Prompt],
+        continuations: Sequence[Sequence[int]],
+        *,
+        options: Sequence[int] = (),
+        trace: Trace | None = None,
+    ) -> list[Scored]:
+        """Return ln p of every token of each continuation, and of each option behind it."""
+        ids = [prompt.token_ids for prompt in prompts]
+        return scoring.score(self, ids, continuations, options=options, trace=trace)
 
 
 def pick_device(device: str) -> torch.device:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from readahead.lm.base import Cache, CachedModel
+import torch
+
+from readahead.lm.base import Cache, CachedModel, Scored
 from readahead.lm.batch import (
     TokenIds,
     begin,
@@ -22,15 +24,17 @@ def score(
     prompts: Sequence[TokenIds],
     continuations: Sequence[TokenIds],
     *,
+    options: Sequence[int] = (),
     cache: Cache | None = None,
     trace: Trace | None = None,
-) -> list[tuple[float, ...]]:
+) -> list[Scored]:
     """Return ln p of every token of each continuation given its prompt, in one padded batch.
 
     Args:
         model: Whose probabilities.
         prompts: One a continuation; the same prompt may be there many times.
         continuations: What follows each prompt.
+        options: Tokens that may come behind a continuation.
         cache: Holds tokens that all prompts begin with, at most all but one of the shortest; it
             is left as it was.
         trace: Gets a ``score`` span and the counter of tokens.
@@ -40,11 +44,11 @@ def score(
         ContextOverflow: A prompt with its continuation is longer than the model's context.
     """
     longest = max((len(ids) for ids in continuations), default=0)
-    if longest == 0:
-        return [() for _ in continuations]
+    if not prompts or (longest == 0 and not options):
+        return [Scored(()) for _ in continuations]
     whole = [[*ids, *more] for ids, more in zip(prompts, continuations, strict=True)]
     for ids, row in zip(prompts, whole, strict=True):
-        check_room(model, len(row) - 1 if ids else 0)
+        check_room(model, max(1, len(row) - 1) if ids else 0)
     num_shared = min(num_common(whole), min(map(len, prompts)) - 1)
     trace = trace or Trace("score")
     with trace.span("score", num_rows=len(whole)):
@@ -53,11 +57,12 @@ def score(
         head, tail = unread[:, : -longest - 1], unread[:, -longest - 1 :]
         if head.shape[1]:
             prefill(model, head, batch)
-        # Row i of the tail's logits predicts its token i + 1; the last has nothing to predict.
-        logits = model.forward(tail, batch, num_logits=tail.shape[1])[:, :-1]  # (B, longest, V)
+        logits = model.forward(tail, batch, num_logits=tail.shape[1])  # (B, longest + 1, V)
     trace.count("computed_tokens", unread.numel())
-    logprobs = logprobs_of(logits, tail[:, 1:].to(logits.device))
+    # Row i of the tail's logits predicts its token i + 1, and the last row what comes behind.
+    logprobs = logprobs_of(logits[:, :-1], tail[:, 1:].to(logits.device))
+    behind = logits[:, -1].log_softmax(-1)[:, torch.tensor(options, dtype=torch.long)]
     return [
-        tuple(row[longest - len(ids) :].tolist())
-        for row, ids in zip(logprobs, continuations, strict=True)
+        Scored(tuple(row[longest - len(ids) :].tolist()), tuple(after.tolist()))
+        for row, after, ids in zip(logprobs, behind, continuations, strict=True)
     ]

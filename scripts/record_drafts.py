@@ -1,0 +1,136 @@
+"""Record short drafts, plain answers and the verifier's scores for RAMDocs questions.
+
+One line of JSON a question, so that choosing can be fitted and compared without any model:
+
+    {"question", "golds", "wrongs", "documents": [text],
+     "plain": {"answer", "logprob", "seconds"},
+     "drafts": {NAME: [{"answer", "place", "fault", "logprob", "seconds"}]},
+     "judged": {answer: {"open": {"consistency", "support"}, "closed": {…}}}}
+
+``open`` is behind all documents, ``closed`` without any. Drafts are of single documents, by the drafter and by the target; ``whole``, of all documents, is
+the target's. What is there already is not done
+again, so a run can be stopped and taken up.
+
+    python scripts/record_drafts.py FILE --questions RAMDOCS [--drafter NAME] [--target NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from readahead.lm.generate import stream
+from readahead.lm.model import TransformersModel
+from readahead.lm.prompt import build_prompt
+from readahead.lm.remember import Remembering
+from readahead.lm.sample import SamplingParams
+from readahead.lm.weights import pull
+from readahead.speculation.answers.drafts import Drafter
+from readahead.speculation.answers.verify import Claim, Verifier
+from readahead.types import Passage
+
+MAX_PLAIN_TOKENS = 64
+
+
+def main() -> None:
+    """Record what is not recorded yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--questions", type=Path, required=True)
+    parser.add_argument("--drafter", default="qwen2.5-coder-0.5b")
+    parser.add_argument("--target", default="qwen2.5-coder-1.5b")
+    parser.add_argument("--n", type=int, default=60)
+    parser.add_argument("--all", action="store_true", help="plain answers and drafts by the target")
+    args = parser.parse_args()
+    rows = [json.loads(line) for line in args.questions.read_text("utf-8").splitlines()][: args.n]
+    done = args.file.read_text("utf-8").splitlines() if args.file.exists() else []
+    recorder = Recorder(_load(args.drafter), _load(args.target), args.all)
+    with args.file.open("a", encoding="utf-8") as file:
+        for row in rows[len(done) :]:
+            file.write(json.dumps(recorder.record(row), ensure_ascii=False) + "\n")
+            file.flush()
+
+
+def _load(name: str) -> TransformersModel:
+    return TransformersModel.load(pull(name).folder, device="cpu", dtype="bfloat16", name=name)
+
+
+class Recorder:
+    """Runs both models on one question after the other."""
+
+    def __init__(self, drafter: TransformersModel, target: TransformersModel, is_all: bool) -> None:
+        self._drafters = {"drafter": Drafter(drafter)}
+        self._is_all = is_all
+        if is_all:
+            self._drafters["target"] = Drafter(target)
+        self._target = target
+        reading = Remembering(target)
+        self._whole = Drafter(reading)
+        self._verifier = Verifier(reading)
+
+    def record(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the record of a question."""
+        passages = [
+            Passage(str(place), document["text"], 0, len(document["text"]), id=str(place))
+            for place, document in enumerate(row["documents"])
+        ]
+        question = row["question"]
+        plain = self._plain(question, passages) if self._is_all else None
+        singles = [(place,) for place in range(len(passages))]
+        drafts = {
+            name: [asdict(draft) for draft in drafter.draft(question, passages, singles)]
+            for name, drafter in self._drafters.items()
+        }
+        (whole,) = self._whole.draft(question, passages, [tuple(range(len(passages)))])
+        drafts["whole"] = [asdict(whole)]
+        answers = [draft["answer"] for written in drafts.values() for draft in written]
+        answers = list(dict.fromkeys(answer for answer in answers if answer))
+        return {
+            "question": question,
+            "golds": row["gold_answers"],
+            "wrongs": row["wrong_answers"],
+            "documents": [document["text"] for document in row["documents"]],
+            "types": [document["type"] for document in row["documents"]],
+            "plain": plain,
+            "drafts": drafts,
+            "judged": self._judged(question, passages, answers),
+        }
+
+    def _plain(self, question: str, passages: Sequence[Passage]) -> dict[str, Any]:
+        began_s = time.perf_counter()
+        room = self._target.max_context_tokens - MAX_PLAIN_TOKENS
+        prompt = build_prompt(self._target.tokenizer, question, passages, max_tokens=room)
+        params = SamplingParams(max_new_tokens=MAX_PLAIN_TOKENS)
+        pieces = list(stream(self._target, prompt.token_ids, params))
+        logprobs = [logprob for piece in pieces for logprob in piece.logprobs]
+        return {
+            "answer": "".join(piece.text for piece in pieces).strip(),
+            "logprob": sum(logprobs) / max(1, len(logprobs)),
+            "seconds": time.perf_counter() - began_s,
+            "num_prompt_tokens": len(prompt.token_ids),
+        }
+
+    def _judged(
+        self, question: str, passages: Sequence[Passage], answers: Sequence[str]
+    ) -> dict[str, Any]:
+        claims = [Claim(answer) for answer in answers]
+        rows = {
+            "open": self._verifier.judge(question, claims, passages),
+            "closed": self._verifier.judge(question, claims),
+        }
+        return {
+            answer: {
+                name: {"consistency": judged[i].consistency, "support": judged[i].support}
+                for name, judged in rows.items()
+            }
+            for i, answer in enumerate(answers)
+        }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What drafter and verifier are asked, in the question's language, and how their replies are read.
+
+The drafter's prompt begins with instructions and question, which all drafts share, and ends with
+the passages. Everything that people wrote is encoded as text: nothing in it becomes a control
+token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from readahead.errors import ContextOverflow
+from readahead.lm.prompt import CHINESE, Part, Prompt, joined, num_tokens, passage_text, wording
+from readahead.lm.shorten import fit_passages
+from readahead.lm.tokenizer import Tokenizer
+from readahead.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class DraftWording:
+    """What the program says to the drafter and the verifier, in one language."""
+
+    short: str
+    reasoned: str
+    closed: str
+    question: str
+    answer: str
+    rationale: str
+    supported: str
+    yes: str
+    no: str
+
+
+ENGLISH_DRAFT = DraftWording(
+    short="You are a helpful assistant. Answer the question from the passage in as few words as "
+    "possible: a name, a number or a date, not a sentence. If the passage does not hold the "
+    "answer, write: unknown",
+    reasoned="You are a helpful assistant. Answer the question from the passages. Write two lines: "
+    "first “Rationale:” and one sentence from the passages that shows the answer, then “Answer:” "
+    "and the answer in as few words as possible. If the passages do not hold it, the answer is: "
+    "unknown",
+    closed="You are a helpful assistant. Answer the question in as few words as possible.",
+    question="Question: ",
+    answer="Answer: ",
+    rationale="Rationale: ",
+    supported="Does the rationale support the answer? (Yes or No)",
+    yes="Yes",
+    no="No",
+)
+CHINESE_DRAFT = DraftWording(
+    short="你是一个乐于助人的助手。根据段落回答问题，用尽可能少的字：一个名称、数字或日期，不要写句子。"
+    "如果段落中没有答案，就写：未知",
+    reasoned="你是一个乐于助人的助手。根据段落回答问题。写两行：先写“理由：”和段落中能说明答案的一句话，"
+    "再写“答案：”和尽可能短的答案。如果段落中没有，答案写：未知",
+    closed="你是一个乐于助人的助手。用尽可能少的字回答问题。",
+    question="问题：",
+    answer="答案：",
+    rationale="理由：",
+    supported="理由是否支持答案？（是或否）",
+    yes="是",
+    no="否",
+)
+_LABEL_RE = re.compile(
+    r"^[\s>*#_`\-]*(?P<label>final answer|short answer|answer|response|rationale|reasoning|reason|"
+    r"evidence|explanation|最终答案|答案|回答|答|理由|依据|原因|解释)[\s*_`]*[:：][\s*_`]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_RATIONALES = frozenset(
+    ["rationale", "reasoning", "reason", "evidence", "explanation", "理由", "依据", "原因", "解释"]
+)
+_WRAPPING = " \t\n*_`\"'“”「」"
+
+
+def draft_wording(question: str) -> DraftWording:
+    """Return the wording in the language of ``question``."""
+    return CHINESE_DRAFT if wording(question) is CHINESE else ENGLISH_DRAFT
+
+
+def draft_prompt(
+    tokenizer: Tokenizer,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    max_tokens: int,
+    with_rationale: bool = False,
+) -> Prompt:
+    """Return the prompt of one draft, its passages shortened and dropped as need be.
+
+    Raises:
+        ContextOverflow: The question does not fit, even without any passage.
+    """
+    words = draft_wording(question)
+    head, tail = tokenizer.frame(words.reasoned if with_rationale else words.short)
+    opening = f"{words.question}{question}\n\n"
+    before = (
+        Part(tuple(tokenizer.encode_control(head))),
+        Part(tuple(tokenizer.encode(opening))),
+    )
+    end = Part(tuple(tokenizer.encode_control(tail)))
+
+    def parts(shown: Sequence[Passage]) -> tuple[Part, ...]:
+        texts = (passage_text(number, passage) for number, passage in enumerate(shown, start=1))
+        read = (Part(tuple(tokenizer.encode(text))) for text in texts)
+        return (*before, *read, end)
+
+    if num_tokens(parts(())) > max_tokens:
+        raise ContextOverflow(
+            f"The question takes {num_tokens(before)} tokens; the drafter has room for "
+            f"{max_tokens}.",
+            remedy="Ask a shorter question, or lower drafts.max_new_tokens.",
+        )
+    shown = fit_passages(passages, lambda some: num_tokens(parts(some)) <= max_tokens)
+    texts = [passage_text(number, passage) for number, passage in enumerate(shown, start=1)]
+    all_parts = parts(shown)
+    return Prompt(
+        text=head + opening + "".join(texts) + tail,
+        token_ids=joined(all_parts),
+        parts=all_parts,
+        passages=shown,
+        dropped=tuple(passages[len(shown) :]),
+    )
+
+
+def read_draft(text: str) -> tuple[str, str]:
+    """Return the answer and the rationale of what a drafter wrote, "" for what is missing.
+
+    Labels are found in either language and order, with or without markup. Without labels the
+    first line is the answer and the rest the rationale.
+    """
+    labels = list(_LABEL_RE.finditer(text))
+    if not labels:
+        first, _, rest = text.strip().partition("\n")
+        return _bare(first), rest.strip()
+    answer = rationale = ""
+    ends = [*(label.start() for label in labels[1:]), len(text)]
+    for label, end in zip(labels, ends, strict=True):
+        said = text[label.end() : end].strip()
+        if label["label"].casefold() in _RATIONALES:
+            rationale = rationale or said
+        else:
+            answer = answer or _bare(said.partition("\n")[0])
+    # "Paris.\nRationale: …": what stands in front of the labels is the answer.
+    return answer or _bare(text[: labels[0].start()].strip().partition("\n")[0]), rationale
+
+
+def _bare(said: str) -> str:
+    """Return an answer without the quotes, the markup and the full stop around it."""
+    bare = said.strip(_WRAPPING)
+    is_abbreviation = re.search(r"(?:^|[\s.])\w\.$", bare)  # "Washington D.C." keeps its own
+    return bare if is_abbreviation else bare.rstrip(".。").rstrip(_WRAPPING)

@@ -1,0 +1,158 @@
+"""Score drafts with the verifier, which writes nothing: one pass for all of them [Wang24].
+
+A row is a conversation: the question, the draft as its answer, the question whether the rationale
+supports it. What all rows begin with is read once.
+
+    ρ_SC = exp(1/n Σ_i ln p(t_i | question, t_<i)),   t: the answer, and the rationale if there is
+    ρ_SR = p(Yes) / (p(Yes) + p(No)),                 each the sum over its spellings
+
+Departs from the source: ρ_SC is the mean per token, or long answers would always lose; ρ_SR is the
+share of Yes among both words, or a verifier that writes "yes" would score 0. And the verifier may
+be shown the passages, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from readahead.lm.base import TextModel
+from readahead.lm.prompt import Part, Prompt, joined
+from readahead.lm.tokenizer import Tokenizer
+from readahead.speculation.answers.asking import DraftWording, draft_prompt, draft_wording
+from readahead.trace import Trace
+from readahead.types import Passage
+
+MIN_SUPPORT = 1e-9  # so that its logarithm is finite
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a draft says.
+
+    Attributes:
+        rationale: What it quotes, or the sentence that was found for it; may be empty.
+    """
+
+    answer: str
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the verifier thinks of one draft.
+
+    Attributes:
+        consistency: ln ρ_SC.
+        support: ρ_SR.
+    """
+
+    consistency: float
+    support: float
+
+    @property
+    def score(self) -> float:
+        """Return ln ρ_SC + ln ρ_SR."""
+        return self.consistency + math.log(max(self.support, MIN_SUPPORT))
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Judges drafts; each by itself, so the order in which they come does not matter.
+
+    Attributes:
+        model: Larger than the drafter, or the same.
+    """
+
+    model: TextModel
+
+    def judge(
+        self,
+        question: str,
+        claims: Sequence[Claim],
+        passages: Sequence[Passage] = (),
+        *,
+        trace: Trace | None = None,
+    ) -> list[Judged]:
+        """Return what the verifier thinks of each draft, in order.
+
+        Args:
+            question: As the user asked it.
+            claims: What the drafts say.
+            passages: What the verifier is shown; none: it sees only what the drafts quote, as in
+                the source.
+            trace: Gets a ``verify`` span and the counter of tokens.
+
+        Raises:
+            ContextOverflow: The question does not fit, or a draft behind it.
+        """
+        if not claims:
+            return []
+        trace = trace or Trace("verify")
+        tokenizer, words = self.model.tokenizer, draft_wording(question)
+        said = [tokenizer.encode(_said(words, claim)) for claim in claims]
+        asked = _asked(tokenizer, words)
+        room = self.model.max_context_tokens - max(map(len, said)) - len(asked)
+        prompt = self._prompt(question, passages, room)
+        yes, no = _spellings(tokenizer, words.yes), _spellings(tokenizer, words.no)
+        with trace.span("verify", num_drafts=len(claims)):
+            scored = self.model.score(
+                [prompt] * len(claims),
+                [[*ids, *asked] for ids in said],
+                options=[*yes, *no],
+                trace=trace,
+            )
+        return [
+            Judged(
+                consistency=fmean(one.logprobs[: len(ids)]),
+                support=_share(one.options, len(yes)),
+            )
+            for one, ids in zip(scored, said, strict=True)
+        ]
+
+    def _prompt(self, question: str, passages: Sequence[Passage], room: int) -> Prompt:
+        tokenizer = self.model.tokenizer
+        # The very prompt of a draft from all passages: what was read for one is known for both.
+        if passages:
+            return draft_prompt(tokenizer, question, passages, max_tokens=room)
+        words = draft_wording(question)
+        head, tail = tokenizer.frame(words.closed)
+        text = f"{words.question}{question}"
+        parts = (
+            Part(tuple(tokenizer.encode_control(head))),
+            Part(tuple(tokenizer.encode(text))),
+            Part(tuple(tokenizer.encode_control(tail))),
+        )
+        return Prompt(head + text + tail, joined(parts), parts)
+
+
+def _said(words: DraftWording, claim: Claim) -> str:
+    """Return a draft as a drafter writes it."""
+    if not claim.rationale:
+        return claim.answer
+    return f"{words.rationale}{claim.rationale}\n{words.answer}{claim.answer}"
+
+
+def _asked(tokenizer: Tokenizer, words: DraftWording) -> list[int]:
+    """Return what follows a draft: the end of its turn, and the question about it."""
+    _, tail = tokenizer.frame(words.closed)
+    return [
+        *tokenizer.encode_control(tokenizer.turn()),
+        *tokenizer.encode(words.supported),
+        *tokenizer.encode_control(tail),
+    ]
+
+
+def _spellings(tokenizer: Tokenizer, word: str) -> list[int]:
+    """Return the tokens that a reply with ``word`` may begin with, each once."""
+    spellings = (word, word.lower(), f" {word}", f" {word.lower()}")
+    return sorted({tokenizer.encode(spelling)[0] for spelling in spellings})
+
+
+def _share(options: Sequence[float], num_yes: int) -> float:
+    """Return p(Yes) / (p(Yes) + p(No)) of the logarithms of both."""
+    most = max(options)
+    odds = [math.exp(option - most) for option in options]
+    return math.fsum(odds[:num_yes]) / math.fsum(odds)
