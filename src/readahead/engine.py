@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Self
 
-from readahead.config import Config, load_config
+from readahead.config import Config, Dtype, load_config
+from readahead.drafted import METHOD, DraftedRun, Failed
 from readahead.errors import InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled, never
 from readahead.lm.memory import free_bytes, readable_tokens
 from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
+from readahead.lm.remember import Remembering
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.watch import make_watchable
 from readahead.lm.weights import resolve
 from readahead.plain import PlainRun
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
+from readahead.speculation.answers.breaker import Breaker
+from readahead.speculation.answers.speculate import Speculator, read_calibration
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Answer
 
-METHODS = ("plain",)
+METHODS = ("plain", METHOD)
 
 
 class Engine:
@@ -68,21 +72,57 @@ class Engine:
             InputError: It is an embedding model.
         """
         models = self.config.models
-        found = resolve(models.target)
+        return self._loaded(models.target, models.device, models.dtype)
+
+    @cached_property
+    def drafter(self) -> TransformersModel:
+        """Return the model that writes drafts; the target, where no other is named.
+
+        Raises:
+            NotFound: It was not pulled.
+            InputError: It is an embedding model.
+        """
+        models = self.config.models
+        place = (
+            models.drafter or models.target,
+            models.drafter_device or models.device,
+            models.drafter_dtype or models.dtype,
+        )
+        if place == (models.target, models.device, models.dtype):
+            return self.target
+        return self._loaded(*place)
+
+    def _loaded(self, name: str, device: str, dtype: Dtype) -> TransformersModel:
+        found = resolve(name)
         if found.kind != "target":
             raise InputError(
-                f"{models.target!r} is an embedding model and cannot answer.",
+                f"{name!r} is an embedding model and cannot answer.",
                 remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
             )
         load = partial(
             TransformersModel.load,
             found.folder,
-            device=models.device,
-            dtype=models.dtype,
-            name=models.target,
-            prefill_step_tokens=models.prefill_step_tokens,
+            device=device,
+            dtype=dtype,
+            name=name,
+            prefill_step_tokens=self.config.models.prefill_step_tokens,
         )
         return self.turns.run(load)
+
+    @cached_property
+    def speculator(self) -> Speculator:
+        """Return what drafts answers and chooses among them."""
+        target = Remembering(self.target)
+        drafter = target if self.drafter is self.target else self.drafter
+        return Speculator(
+            drafter, target, self.config.drafts, calibration=read_calibration(self.config.kb)
+        )
+
+    @cached_property
+    def breaker(self) -> Breaker:
+        """Return what remembers how drafting went."""
+        drafts = self.config.drafts
+        return Breaker(drafts.num_failures, drafts.retry_after_s)
 
     @cached_property
     def reader(self) -> PrefixReader:
@@ -105,7 +145,7 @@ class Engine:
         limit = min(target.max_context_tokens, readable_tokens(free, bytes_per_token))
         return max(0, limit - self.config.generation.max_new_tokens)
 
-    def load(self) -> Self:
+    def load(self, method: str = "plain") -> Self:
         """Load what the first question would load, and return the engine.
 
         Raises:
@@ -113,6 +153,8 @@ class Engine:
             EmbedderMismatch: The knowledge base is embedded with another model.
         """
         _ = self.max_prompt_tokens, self.knowledge.retriever
+        if method == METHOD:
+            _ = self.speculator
         if self.config.inject.enabled:
             make_watchable(self.target)  # now: later, other requests may be running
         return self
@@ -148,7 +190,8 @@ class Engine:
 
         Args:
             question: In any language that the target reads.
-            method: ``plain``: retrieve, then answer from the passages.
+            method: ``plain``: retrieve, then answer from the passages; ``drafts``: let the drafter
+                answer from parts of them, and choose by evidence.
             filter: Limits the passages that may be shown.
             inject: Whether to retrieve again while the answer is written, where its passages seem
                 to lack it; None: as ``inject.enabled`` says.
@@ -163,24 +206,55 @@ class Engine:
             raise InputError(
                 f"There is no method {method!r}.", remedy=f"Use: {', '.join(METHODS)}."
             )
-        target = self.load().target  # before the clock starts: this time is not the question's
+        target = self.load(
+            method
+        ).target  # before the clock starts: this time is not the question's
         trace = Trace("ask", question=question, method=method, target=target.name)
-        injects = self.config.inject.enabled if inject is None else inject
-        run = PlainRun(
-            self.knowledge,
-            target,
-            trace,
-            question,
-            self.max_prompt_tokens,
-            self.turns,
-            injects=injects,
-        )
+        cancelled = self.turns.or_interrupted(cancelled)
         try:
             with self.turns.answer():
-                yield from run.events(filter, self.turns.or_interrupted(cancelled))
+                if method == METHOD:
+                    yield from self._drafted(question, filter, cancelled, trace)
+                else:
+                    injects = self.config.inject.enabled if inject is None else inject
+                    yield from self._plain(question, filter, cancelled, trace, injects=injects)
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")
             # An answer is worth more than its trace: a full disk or a busy writer loses the latter.
             with suppress(StoreError):
                 self.knowledge.keep_trace(trace)
+
+    def _plain(
+        self,
+        question: str,
+        filter: Filter | None,
+        cancelled: Cancelled,
+        trace: Trace,
+        *,
+        injects: bool = False,
+        notes: tuple[str, ...] = (),
+    ) -> Iterator[Event]:
+        run = PlainRun(
+            self.knowledge,
+            self.target,
+            trace,
+            question,
+            self.max_prompt_tokens,
+            self.turns,
+            injects=injects,
+            notes=notes,
+        )
+        return run.events(filter, cancelled)
+
+    def _drafted(
+        self, question: str, filter: Filter | None, cancelled: Cancelled, trace: Trace
+    ) -> Iterator[Event]:
+        """Yield an answer by drafts, or a plain one where drafting fails."""
+        run = DraftedRun(self.knowledge, self.speculator, self.breaker, trace, question, self.turns)
+        try:
+            yield from run.events(filter, cancelled)
+        except Failed as failure:
+            trace.attributes["method"] = "plain"
+            note = f"Answered plainly, because {failure}."
+            yield from self._plain(question, filter, cancelled, trace, notes=(note,))

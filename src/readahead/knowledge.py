@@ -11,6 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from readahead.config import Config, load_config
 from readahead.documents.files import find_files, load_file, shown_path
 from readahead.documents.read import Reader
@@ -18,13 +20,14 @@ from readahead.errors import DocumentError
 from readahead.evidence import Similarity
 from readahead.lm.quiet import quiet_transformers
 from readahead.lm.weights import resolve
-from readahead.retrieval.base import Embedder, Filter
+from readahead.retrieval.base import Embedder, Filter, Vectors
 from readahead.retrieval.chunk import chunk
+from readahead.retrieval.content import content_hash
 from readahead.retrieval.index import AddReport, Failure, Indexer, Source, reembed
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.trace import Trace
-from readahead.types import Document, Hit
+from readahead.types import Document, Hit, Passage
 
 STDIN = "-"
 
@@ -115,6 +118,14 @@ class KnowledgeBase:
     ) -> list[Hit]:
         """Return at most ``k`` hits, best first, none for a blank query."""
         return self.retriever.search(query, k, filter, trace=trace)
+
+    def vectors(self, passages: Sequence[Passage]) -> Vectors | None:
+        """Return the stored vectors of passages, (n, dim), None if one of them has none."""
+        hashes = [content_hash(passage) for passage in passages]
+        known = self.store.known_vectors(hashes)
+        if not passages or any(hash not in known for hash in hashes):
+            return None
+        return np.stack([known[hash] for hash in hashes])
 
     def add(
         self,

@@ -46,12 +46,14 @@ class PlainRun:
         turns: Turns,
         *,
         injects: bool,
+        notes: Sequence[str] = (),
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
         self._max_prompt_tokens = max_prompt_tokens
         self._turns = turns
         self._injects = injects
+        self._notes = tuple(notes)
         self._target = target
         self._trace = trace
         self._question = question
@@ -128,7 +130,7 @@ class PlainRun:
             self._trace,
             self._config,
             similarity=self._knowledge.similarity,
-            notes=notes,
+            notes=(*self._notes, *notes),
         )
 
     def _prompt(self, hits: Sequence[Hit]) -> Prompt:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from readahead.citing import Citing, Tally
 from readahead.config import Config
@@ -68,6 +69,34 @@ class Reply:
                     events += self._citing.finish()
             yield from map(self._said, events)
         yield self._answer(self._citing.tally, self._citing.citations, finish_reason)
+
+    def whole(
+        self,
+        text: str,
+        *,
+        confidence: float = 0.0,
+        abstained: bool = False,
+        finish_reason: FinishReason = "stop",
+        audit: Mapping[str, object] | None = None,
+    ) -> Iterator[Event]:
+        """Yield an answer that was chosen, not streamed, with its citations.
+
+        Args:
+            text: All of it.
+            confidence: The probability that it is right.
+            abstained: Whether it says that there is no answer; then it cites nothing.
+            finish_reason: ``cancelled`` if there is no answer yet.
+            audit: Of the choice, as JSON values.
+        """
+        citing = self._citing
+        with self._trace.step("cite"):
+            events = list(citing.push(text))
+            events += citing.finish()
+        if abstained:
+            events, citing.citations = [text], []
+        yield from map(self._said, events)
+        answer = self._answer(citing.tally, citing.citations, finish_reason)
+        yield replace(answer, confidence=confidence, abstained=abstained, audit=audit or {})
 
     def nothing_found(self) -> Iterator[Event]:
         """Yield the answer to a question that no passage matches."""

@@ -163,6 +163,8 @@ class Answer:
         confidence: In [0, 1]: the share of sentences that a stored span supports.
         method: What ran, for instance ``plain``.
         notes: What the reader should know: dropped passages, markers the model made up.
+        audit: All that was drafted, and why this was chosen, as JSON values; empty for what was
+            not drafted.
     """
 
     text: str
@@ -174,4 +176,5 @@ class Answer:
     timing: Timing = Timing()
     finish_reason: FinishReason = "stop"
     notes: tuple[str, ...] = ()
+    audit: Mapping[str, object] = field(default_factory=dict)
     trace_id: str = ""

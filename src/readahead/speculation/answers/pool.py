@@ -1,7 +1,8 @@
 """Put equal answers together, and look each up in all passages; judges nothing.
 
-Two answers are the same if they have the same content: case, order, punctuation and function words
-make no difference. Drafts with a fault are left out: they can support nothing.
+Two answers are the same if they have the same content beside the question's: case, order,
+punctuation and function words make no difference, nor whether the question is restated. Drafts with
+a fault are left out: they can support nothing.
 """
 
 from __future__ import annotations
@@ -38,34 +39,42 @@ class Candidate:
     """An answer that one or more drafts give.
 
     Attributes:
-        drafts: Their numbers; the first one's wording is the answer's.
+        answer: The shortest wording.
+        terms: The content by which answers are the same.
+        drafts: Their numbers.
         held: One sentence of each passage that holds it, in the order of the passages.
     """
 
     answer: str
+    terms: frozenset[str]
     drafts: tuple[int, ...]
     held: tuple[Held, ...]
 
-    @property
-    def terms(self) -> frozenset[str]:
-        """Return the content by which answers are the same."""
-        return content_of(self.answer)
 
-
-def pool(drafts: Sequence[Draft], passages: Sequence[Passage]) -> list[Candidate]:
+def pool(question: str, drafts: Sequence[Draft], passages: Sequence[Passage]) -> list[Candidate]:
     """Return the different answers, in the order of their first drafts."""
     lookup = Lookup(passages)
+    asked = read_terms(question).content
     groups: dict[frozenset[str], list[int]] = {}
     for number, draft in enumerate(drafts):
         if not draft.fault:
-            groups.setdefault(content_of(draft.answer), []).append(number)
-    answers = [(drafts[numbers[0]].answer, tuple(numbers)) for numbers in groups.values()]
-    return [Candidate(answer, numbers, lookup.held(answer)) for answer, numbers in answers]
+            groups.setdefault(content_of(draft.answer, asked), []).append(number)
+    found = []
+    for terms, numbers in groups.items():
+        answer = min(
+            (drafts[number].answer for number in numbers), key=lambda said: (len(said), said)
+        )
+        found.append(Candidate(answer, terms, tuple(numbers), lookup.held(answer, terms)))
+    return found
 
 
-def content_of(answer: str) -> frozenset[str]:
-    """Return the content of an answer; of one that is nothing else, its function words."""
-    return read_terms(answer).content or frozenset(normalize(answer).text.split())
+def content_of(answer: str, asked: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the content of an answer that the question does not say.
+
+    Of one that says nothing else, all of it; of one without content, its function words.
+    """
+    content = read_terms(answer).content
+    return (content - asked) or content or frozenset(normalize(answer).text.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +101,12 @@ class _Sentence:
             read_values(normal),
         )
 
-    def holds(self, answer: Normal, terms: Terms, values: Sequence[Value]) -> bool:
+    def holds(self, answer: Normal, terms: frozenset[str], values: Sequence[Value]) -> bool:
         """Return whether the answer stands here, or all of its content and values do."""
         run = find_run(answer, self.squeezed, self.text)
         if run is not None and run.kind == "verbatim":
             return True
-        is_held = bool(terms.content) and terms.content <= self.terms.held
-        return is_held and all(stated(value, self.values) for value in values)
+        return terms <= self.terms.held and all(stated(value, self.values) for value in values)
 
 
 class Lookup:
@@ -110,13 +118,13 @@ class Lookup:
             for passage in passages
         ]
 
-    def held(self, answer: str) -> tuple[Held, ...]:
+    def held(self, answer: str, terms: frozenset[str]) -> tuple[Held, ...]:
         """Return the first sentence of each passage that holds the answer.
 
-        It does if the answer stands there word by word, or all of its content does.
+        It does if the answer stands there word by word, or all of its ``terms`` and values do.
         """
         sought = normalize(answer)
-        squeezed, terms, values = sought.squeezed(), read_terms(answer), read_values(sought)
+        squeezed, values = sought.squeezed(), read_values(sought)
         found = []
         for place, spoken in enumerate(self._sentences):
             if one := next((s for s in spoken if s.holds(squeezed, terms, values)), None):

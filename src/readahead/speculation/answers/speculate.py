@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from readahead.config import DraftsConfig
+from readahead.errors import InputError
 from readahead.lm.base import Cancelled, TextModel, never
 from readahead.retrieval.base import Vectors
 from readahead.speculation.answers.calibration import Calibration
@@ -26,6 +28,7 @@ from readahead.speculation.answers.verify import Claim, Judged, Verifier
 from readahead.trace import Trace
 from readahead.types import Draft, Hit
 
+CALIBRATION_FILE = "calibration.json"
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
 MIN_FIRST_HELD = 2  # passages that must hold what they agree on
 
@@ -121,7 +124,7 @@ class Speculator:
             drafts += self._of_target(question, hits, cancelled, trace)
         if cancelled() or not drafts:
             return Outcome(tuple(drafts), is_cancelled=cancelled())
-        candidates = pool(drafts, [hit.passage for hit in hits])
+        candidates = pool(question, drafts, [hit.passage for hit in hits])
         judged = self._judged(question, hits, candidates, trace)
         rated = rate(question, candidates, drafts, hits, judged)
         choice = choose(self._calibrated(rated), threshold=self.threshold, also=config.also)
@@ -151,7 +154,7 @@ class Speculator:
         num_first = FIRST_DRAFTS if self._config.adaptive else len(subsets)
         drafts: list[Draft] = []
         for some in (subsets[:num_first], subsets[num_first:]):
-            if some and not (drafts and is_enough(drafts, hits)):
+            if some and not (drafts and is_enough(question, drafts, hits)):
                 drafts += self._drafter.draft(
                     question, passages, some, cancelled=cancelled, trace=trace
                 )
@@ -185,9 +188,9 @@ class Speculator:
         return [replace(one, probability=told(one.probability)) for one in rated]
 
 
-def is_enough(drafts: Sequence[Draft], hits: Sequence[Hit]) -> bool:
+def is_enough(question: str, drafts: Sequence[Draft], hits: Sequence[Hit]) -> bool:
     """Return whether the first drafts agree, and passages hold what they say."""
-    candidates = pool(drafts, [hit.passage for hit in hits])
+    candidates = pool(question, drafts, [hit.passage for hit in hits])
     return (
         len(candidates) == 1
         and len(candidates[0].drafts) == len(drafts)
@@ -201,3 +204,22 @@ def thresholds(model: str) -> Mapping[str, float]:
     text = files(PACKAGE).joinpath("thresholds.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, float]] = json.loads(text)
     return found[model]
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """Return the calibration that was fitted on a knowledge base, None if there is none.
+
+    Raises:
+        InputError: The file is not a calibration.
+    """
+    try:
+        text = (folder / CALIBRATION_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        return Calibration.from_json(json.loads(text))
+    except ValueError:
+        raise InputError(
+            f"{folder / CALIBRATION_FILE} is not a calibration.",
+            remedy="Fit it again: readahead calibrate",
+        ) from None

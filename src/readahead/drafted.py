@@ -1,0 +1,230 @@
+"""One answer by drafts, from question to trace; plain RAG steps in where drafting fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from readahead.knowledge import KnowledgeBase
+from readahead.lm.base import Cancelled
+from readahead.lm.prompt import CHINESE, wording
+from readahead.reply import Event, Reply
+from readahead.retrieval.base import Filter, Vectors
+from readahead.speculation.answers.breaker import Breaker
+from readahead.speculation.answers.choose import Rated
+from readahead.speculation.answers.speculate import Outcome, Speculator
+from readahead.trace import Trace
+from readahead.turns import Turns
+from readahead.types import Hit
+
+METHOD = "drafts"
+UNCERTAIN = "No answer is certain enough."
+UNCERTAIN_CHINESE = "没有足够确定的答案。"
+
+
+class Failed(Exception):
+    """Drafting gave nothing to go on with; its text is the reason, for the notes."""
+
+
+class DraftedRun:
+    """Retrieves, drafts, chooses, cites, and traces it all.
+
+    Args:
+        knowledge: Where passages come from.
+        speculator: Drafts and chooses.
+        breaker: Remembers how drafting went for the requests before.
+        trace: Of the request.
+        question: As the user asked it.
+        turns: Who may use the models.
+    """
+
+    def __init__(
+        self,
+        knowledge: KnowledgeBase,
+        speculator: Speculator,
+        breaker: Breaker,
+        trace: Trace,
+        question: str,
+        turns: Turns,
+    ) -> None:
+        self._knowledge = knowledge
+        self._config = knowledge.config
+        self._speculator = speculator
+        self._breaker = breaker
+        self._trace = trace
+        self._question = question
+        self._turns = turns
+
+    def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
+        """Yield text, citations and, last, the Answer.
+
+        Raises:
+            Failed: Drafting failed or is not tried; nothing was yielded.
+        """
+        if not self._breaker.allow():
+            raise Failed(f"drafting rests after failures ({self._breaker.reason})")
+        outcome, hits = self._tried(filter, cancelled)
+        reply = self._reply(hits, outcome)
+        if not hits:
+            yield from reply.nothing_found()
+        elif outcome.is_cancelled:
+            yield from reply.whole("", finish_reason="cancelled")
+        else:
+            is_chinese = wording(self._question) is CHINESE
+            uncertain = UNCERTAIN_CHINESE if is_chinese else UNCERTAIN
+            found = audit(outcome, hits, self._speculator.threshold)
+            self._trace.attributes[METHOD] = found
+            yield from reply.whole(
+                "\n".join(outcome.answers) or uncertain,
+                confidence=outcome.confidence,
+                abstained=not outcome.answers,
+                audit=found,
+            )
+
+    def _tried(self, filter: Filter | None, cancelled: Cancelled) -> tuple[Outcome, Sequence[Hit]]:
+        """Return what came of drafting, and tell the breaker how it went."""
+        try:
+            hits = self._hits(filter)
+            outcome = self._outcome(hits, cancelled) if hits else Outcome()
+        except Failed as failure:
+            self._breaker.failed(str(failure))
+            raise
+        # Whatever fails in here, plain RAG can still answer.
+        except Exception as error:
+            reason = f"drafting failed: {error or type(error).__name__}"
+            self._breaker.failed(reason)
+            self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {error}"
+            raise Failed(reason) from error
+        if outcome.is_cancelled:
+            return outcome, hits
+        if outcome.answers or not hits:
+            self._breaker.succeeded()
+        else:
+            self._breaker.failed("no draft passed")
+        return outcome, hits
+
+    def _hits(self, filter: Filter | None) -> list[Hit]:
+        num_passages = self._config.drafts.num_passages
+        self._trace.count("retrievals")
+        hits = self._knowledge.search(
+            self._question, num_passages, filter=filter, trace=self._trace
+        )
+        self._trace.attributes["passages"] = [
+            {"id": hit.passage.id, "score": hit.score} for hit in hits
+        ]
+        return hits
+
+    def _outcome(self, hits: Sequence[Hit], cancelled: Cancelled) -> Outcome:
+        limit_s = self._config.drafts.timeout_s
+        deadline_s = time.monotonic() + limit_s
+        outcome = self._turns.run(
+            partial(
+                self._speculator.answer,
+                self._question,
+                hits,
+                vectors=self._vectors(hits),
+                question_vector=self._question_vector(),
+                cancelled=lambda: cancelled() or time.monotonic() > deadline_s,
+                trace=self._trace,
+            )
+        )
+        if outcome.is_cancelled and not cancelled():
+            raise Failed(f"drafting took longer than {limit_s:g} s (drafts.timeout_s)")
+        return outcome
+
+    def _needs_vectors(self) -> bool:
+        return self._config.drafts.strategy == "perspectives"
+
+    def _vectors(self, hits: Sequence[Hit]) -> Vectors | None:
+        """Return the stored vectors of the passages, None where one has none or none is needed."""
+        if not self._needs_vectors():
+            return None
+        return self._knowledge.vectors([hit.passage for hit in hits])
+
+    def _question_vector(self) -> Vectors | None:
+        embedder = self._knowledge.embedder if self._needs_vectors() else None
+        return embedder.embed_query(self._question) if embedder else None
+
+    def _reply(self, hits: Sequence[Hit], outcome: Outcome) -> Reply:
+        return Reply(
+            self._question,
+            [hit.passage for hit in hits],
+            self._trace,
+            self._config,
+            similarity=self._knowledge.similarity,
+            method=METHOD,
+            notes=notes_of(outcome, hits, self._speculator.threshold) if hits else (),
+        )
+
+
+def notes_of(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> tuple[str, ...]:
+    """Return what the reader should know of a choice."""
+    selected, rated = outcome.choice.selected, outcome.choice.rated
+    if outcome.is_cancelled:
+        return ()
+    if len(selected) > 1:
+        return (f"The passages support {len(selected)} different answers.",)
+    if selected:
+        return ()
+    looked_at = f"{len(outcome.drafts)} drafts over {len(hits)} passages"
+    if not rated:
+        return (f"None of {looked_at} holds an answer.",)
+    best = rated[0]
+    return (
+        f"Of {looked_at} the best answer, “{best.candidate.answer}”, is right with probability "
+        f"{best.probability:.2f}, below {threshold:.2f} (drafts.threshold); it stands in "
+        f"{len(best.candidate.held)} of the passages.",
+    )
+
+
+def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, object]:
+    """Return all that was drafted and why one was chosen, as JSON values."""
+    number_of = {
+        number: place
+        for place, one in enumerate(outcome.choice.rated)
+        for number in one.candidate.drafts
+    }
+    return {
+        "threshold": threshold,
+        "selection_perplexity": outcome.choice.perplexity,
+        "num_saved_drafts": outcome.num_saved,
+        "drafts": [
+            {
+                "answer": draft.answer,
+                "rationale": draft.rationale,
+                "passages": [hits[place].passage.id for place in draft.places],
+                "num_prompt_tokens": draft.num_prompt_tokens,
+                "num_tokens": draft.num_tokens,
+                "seconds": draft.seconds,
+                "logprob": draft.logprob,
+                "candidate": number_of.get(number),
+                "fault": draft.fault,
+            }
+            for number, draft in enumerate(outcome.drafts)
+        ],
+        "candidates": [_shown(one, hits) for one in outcome.choice.rated],
+    }
+
+
+def _shown(one: Rated, hits: Sequence[Hit]) -> dict[str, object]:
+    judged = one.judged
+    return {
+        "answer": one.candidate.answer,
+        "probability": one.probability,
+        "consistency": judged.consistency if judged else None,
+        "support": judged.support if judged else None,
+        "signals": dict(one.signals),
+        "selected": not one.reason,
+        "reason": one.reason,
+        "evidence": [
+            {
+                "passage_id": hits[held.place].passage.id,
+                "document": hits[held.place].passage.document,
+                "start": held.start,
+                "end": held.end,
+                "text": held.text,
+            }
+            for held in one.candidate.held
+        ],
+    }
