@@ -358,7 +358,10 @@ def test_what_was_injected_can_be_cited(ahead: Engine, monkeypatch: pytest.Monke
 def test_what_is_injected_ahead_is_read_in_small_steps(ahead: Engine) -> None:
     with Session(ahead) as session:
         prefetcher, request, trace = session._prefetcher, session._request, Trace("ask")
-        assert prefetcher.finish(FIRST, request, decodes=False, trace=trace)
+        config = prefetcher._config
+        prefetcher._config = config.model_copy(update={"decode_ahead_tokens": 0})
+        assert prefetcher.finish(FIRST, request, trace=trace)
+        prefetcher._config = config
         branch = prefetcher.ahead
         assert branch is not None
         branch.step()

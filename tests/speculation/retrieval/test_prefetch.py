@@ -179,18 +179,18 @@ def test_the_question_is_read_once_the_gate_is_sure() -> None:
     assert read[0.0] - read[1.0] == len(question)
 
 
-def test_a_finished_question_is_read_without_the_gate_before_anything_is_decoded() -> None:
+def test_a_finished_question_is_read_without_the_gate_up_to_its_first_token() -> None:
     ahead, trace = prefetcher(threshold=1.0), Trace("test")
     ahead.guess(QUESTION, REQUEST, since_first_s=9.0, since_last_s=9.0, trace=trace)
     assert ahead.prompt is None
     assert ahead.finish(QUESTION, REQUEST, decodes=False, trace=trace)
-    assert "decoded_ahead_tokens" not in trace.counters
+    assert trace.counters["decoded_ahead_tokens"] == 1
     computed = trace.counters["computed_tokens"]
     start, text = take(ahead, QUESTION, trace)
     assert text == cold(QUESTION, start.prompt.passages)
-    assert (start.num_kept_passages, start.num_pieces_ahead) == (2, 0)
-    assert trace.counters["computed_tokens"] - computed == PARAMS.max_new_tokens
-    assert len(start.prompt.token_ids) - 1 == computed
+    assert (start.num_kept_passages, start.num_pieces_ahead) == (2, 1)
+    assert trace.counters["computed_tokens"] - computed == PARAMS.max_new_tokens - 1
+    assert len(start.prompt.token_ids) == computed
 
 
 def test_a_settled_text_that_seems_unfinished_asks_the_gate() -> None:

@@ -158,7 +158,7 @@ class Prefetcher:
         Args:
             text: All that is typed.
             request: What the question is part of.
-            decodes: Whether to decode, too.
+            decodes: Whether to decode further than the first token.
             cancelled: True ends it within one step; what was read is kept.
             trace: Gets a ``guess`` span.
 
@@ -182,7 +182,8 @@ class Prefetcher:
             self.ahead = Ahead.begin(
                 self._write, question, prompt, found, reading, request.params, trace
             )
-        return not decodes or self._decode(self.ahead, cancelled, trace)
+        limit = self._config.decode_ahead_tokens
+        return self._decode(self.ahead, limit if decodes else min(1, limit), cancelled, trace)
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
         """Read the runners-up in the place of the first passage, should one of them overtake it.
@@ -358,9 +359,9 @@ class Prefetcher:
             self._computed.append((reading.token_ids, first))
         return reading
 
-    def _decode(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> bool:
-        """Decode as much ahead as is set; return whether it came to that or the answer's end."""
-        while ahead.num_pieces < self._config.decode_ahead_tokens and not ahead.is_finished:
+    def _decode(self, ahead: Ahead, limit: int, cancelled: Cancelled, trace: Trace) -> bool:
+        """Decode ``limit`` pieces ahead; return whether it came to that or the answer's end."""
+        while ahead.num_pieces < limit and not ahead.is_finished:
             self._read_injected(ahead, cancelled, trace)
             if cancelled():
                 return False
