@@ -40,6 +40,7 @@ def finish(
     out: Path | None,
     device: str = "cpu",
     dtype: str = "float32",
+    seed: int = SEED,
 ) -> None:
     """Print the record of a run as one line, and write it to ``out``."""
     record = {
@@ -49,7 +50,7 @@ def finish(
         "device": device,
         "dtype": dtype,
         "models": models,
-        "seed": SEED,
+        "seed": seed,
         "workload": workload,
         "n": n,
         "metrics": metrics,

@@ -20,6 +20,7 @@ from readahead.lm.base import Cache, CachedModel
 from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
+from readahead.lm.quiet import quiet_transformers
 from readahead.lm.remember import Remembering
 from readahead.lm.tokenizer import Tokenizer
 from readahead.lm.weights import resolve
@@ -150,7 +151,8 @@ class Contest:
         )
         is_same = small == (models.target, models.device, models.dtype)
         drafter = target if is_same else _loaded(*small)
-        return cls(drafter, target, config)
+        groups = config.drafts.strategy == "perspectives" and config.retrieval.mode != "lexical"
+        return cls(drafter, target, config, embedder=load_embedder(config) if groups else None)
 
     def ask(self, system: str, case: Case) -> Reply:
         """Return the reply of one of ``SYSTEMS``; without passages all of them abstain.
@@ -164,16 +166,6 @@ class Contest:
             return self._chosen(system, case)
         return self._plain(self._target if system == PLAIN else self._drafter, case)
 
-    def vectors(self, case: Case) -> tuple[Vectors | None, Vectors | None]:
-        """Return the vectors of the passages and of the question, None without an embedder.
-
-        They take no part in any time: a knowledge base has them when drafting begins.
-        """
-        if self._embedder is None:
-            return None, None
-        passages = self._embedder.embed_passages([embedded_text(h.passage) for h in case.hits])
-        return passages, self._embedder.embed_query(case.question)
-
     def measured(self, action: Callable[[], _Result]) -> tuple[_Result, Cost]:
         """Return what ``action`` returns, and what it took."""
         before = self._target.num_tokens, self._drafter.num_tokens
@@ -184,7 +176,7 @@ class Contest:
         return result, Cost(seconds, num_target_tokens, self._drafter.num_tokens - before[1])
 
     def _chosen(self, preset: str, case: Case) -> Reply:
-        vectors, query = self.vectors(case)
+        vectors, query = vectors_of(case, self._embedder) if self._embedder else (None, None)
         speculator = self._speculators[preset]
         outcome, cost = self.measured(
             lambda: speculator.answer(
@@ -207,6 +199,29 @@ class Contest:
         written, cost = self.measured(pieces)
         text = "".join(piece.text for piece in written).strip()
         return Reply(text, is_refusal(Markers.read(text).text), cost)
+
+
+def vectors_of(case: Case, embedder: Embedder) -> tuple[Vectors, Vectors]:
+    """Return the vectors of the passages and of the question.
+
+    They take no part in any time: a knowledge base has them when drafting begins.
+    """
+    passages = embedder.embed_passages([embedded_text(hit.passage) for hit in case.hits])
+    return passages, embedder.embed_query(case.question)
+
+
+def load_embedder(config: Config) -> Embedder:
+    """Load the embedder that the settings name.
+
+    Raises:
+        NotFound: It was not pulled.
+        ConfigError: The extra ``dense`` is not installed.
+    """
+    from readahead.retrieval.embed import SentenceTransformerEmbedder
+
+    models = config.models
+    with quiet_transformers():
+        return SentenceTransformerEmbedder(resolve(models.embedder).folder, device=models.device)
 
 
 def _loaded(name: str, device: str, dtype: Dtype) -> TransformersModel:
