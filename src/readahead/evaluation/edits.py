@@ -70,11 +70,10 @@ def edited(sentence: str, generator: random.Random) -> Edit | None:
 def _edit(sentence: str, value: Value, generator: random.Random) -> Edit | None:
     """Return the sentence with this value changed; half of the quantities change their unit."""
     said = sentence[value.start : value.end]
-    if value.kind in ("quantity", "money") and generator.random() < 0.5:
-        unit = _UNIT_RE.match(sentence, value.end + (sentence[value.end : value.end + 1] in " -"))
-        if unit:
-            start, end, other = unit.start(), unit.end(), _OTHER_UNITS[unit[0]]
-            return Edit(sentence[:start] + other + sentence[end:], "unit", unit[0], other)
+    unit = _UNIT_RE.search(sentence, value.start, value.end)
+    if unit and value.unit and generator.random() < 0.5:
+        start, end, other = unit.start(), unit.end(), _OTHER_UNITS[unit[0]]
+        return Edit(sentence[:start] + other + sentence[end:], "unit", unit[0], other)
     after = _other_date(said, generator) if value.kind == "date" else _other(said, value, generator)
     changed = sentence[: value.start] + after + sentence[value.end :]
     return Edit(changed, value.kind, said, after) if after != said else None
@@ -91,7 +90,7 @@ def _other_date(said: str, generator: random.Random) -> str:
 def _other(said: str, value: Value, generator: random.Random) -> str:
     """Return another number, written as the one before; a rough one changes by a third or more."""
     number = float(value.parts[0])
-    digits = _DIGITS_RE.match(said)
+    digits = _DIGITS_RE.search(said)
     if digits:
         number = float(digits[0].replace(",", ""))
     if value.is_hedged or number >= 1000:
@@ -101,7 +100,11 @@ def _other(said: str, value: Value, generator: random.Random) -> str:
     places = len(digits[0].partition(".")[2]) if digits else 0
     separator = "," if digits and "," in digits[0] else ""
     written = f"{number:{separator}.{places}f}"
-    return written + said[digits.end() :] if digits else written
+    if digits:
+        return said[: digits.start()] + written + said[digits.end() :]
+    unit = _UNIT_RE.search(said)
+    in_words = said[: unit.start()].rstrip() if unit else said
+    return written + said[len(in_words) :]
 
 
 def _differs(edit: Edit, value: Value, sentence: str) -> bool:

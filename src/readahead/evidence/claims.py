@@ -24,7 +24,7 @@ from readahead.evidence.conflicts import Conflict, find_conflicts
 from readahead.evidence.features import Coverage, cover
 from readahead.evidence.reading import Reading, Sentence
 from readahead.evidence.refusals import is_refusal
-from readahead.evidence.spans import find_run, normalize
+from readahead.evidence.spans import MIN_NEAR_CHARS, NEAR_SHARE, find_run, normalize
 from readahead.logistic import Logistic
 from readahead.types import Passage
 
@@ -32,6 +32,7 @@ Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
 
 PARTLY_SHARE = 0.5  # of the claim's weight in one window of sentences
 MIN_PARAPHRASE_SHARE = 0.5  # of the claim's weight in one sentence
+VERBATIM = {"window": 1.0, "missing": 0.0, "names": 0.0, "values": 0.0, "trigrams": 1.0}
 MAX_LOG_ODDS = 6.0  # a judge that is certain is still only a judge
 
 
@@ -121,11 +122,13 @@ class Checker:
             return Claim(claim, "unsupported", 0.0, (), (), {})  # it says nothing
         coverage = cover(said, items, self._reading)
         conflicts = find_conflicts(said, asked, coverage, self._reading)
+        spans = self._supporting(claim, coverage)
         features = coverage.features | self._opinions(claim, question, coverage)
+        if any(span.kind == "verbatim" for span in spans) and len(claim) >= MIN_NEAR_CHARS:
+            features |= VERBATIM  # whatever spoiled its words: "ﬁ eld" is no word of the passage
         against = max((conflict.shared for conflict in conflicts), default=0.0)
         score = self._model.probability(features) * (1 - against)
         verdict = _verdict(score, self._model.threshold, features, bool(conflicts))
-        spans = self._supporting(claim, coverage)
         return Claim(claim, verdict, score, spans, conflicts, features)
 
     def _opinions(self, claim: str, question: str, coverage: Coverage) -> dict[str, float]:
@@ -143,18 +146,19 @@ class Checker:
     def _supporting(self, claim: str, coverage: Coverage) -> tuple[ClaimSpan, ...]:
         best: dict[int, tuple[float, Sentence]] = {}
         for share, sentence in zip(coverage.shares, self._reading.sentences, strict=True):
-            if share > best.get(sentence.passage, (0.0, sentence))[0]:
+            if share > best.get(sentence.passage, (-1.0, sentence))[0]:
                 best[sentence.passage] = share, sentence
         sought = normalize(claim.strip(" .。")).squeezed()
         spans = []
-        for index, (share, sentence) in sorted(best.items()):
+        for index, (share, sentence) in best.items():
             passage = self._reading.passages[index]
             run = find_run(sought, self._reading.normals[index], passage.text)
-            at, to = passage.start, passage.start
+            at = passage.start
             if run is not None:
-                spans.append(ClaimSpan(index, at + run.start, to + run.end, run.kind, share))
+                held = max(share, NEAR_SHARE) if run.kind == "near" else 1.0
+                spans.append(ClaimSpan(index, at + run.start, at + run.end, run.kind, held))
             elif share >= MIN_PARAPHRASE_SHARE:
-                start, end = at + sentence.start, to + sentence.end
+                start, end = at + sentence.start, at + sentence.end
                 spans.append(ClaimSpan(index, start, end, "paraphrase", share))
         order = ("verbatim", "near", "paraphrase")
         return tuple(sorted(spans, key=lambda span: (order.index(span.kind), -span.score)))

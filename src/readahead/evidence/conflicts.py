@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 
 from readahead.evidence.features import Coverage
 from readahead.evidence.reading import Reading, Sentence
@@ -100,24 +101,71 @@ def _shared(coverage: Coverage, reading: Reading) -> list[float]:
 def _values(
     claim: Sentence, asked: Sentence, shared: Sequence[float], reading: Reading
 ) -> Iterator[_Difference]:
+    found = set()
+    for difference in chain(
+        _in_same_sentence(claim, shared, reading), _elsewhere(claim, asked, shared, reading)
+    ):
+        pair = (id(difference.sentence), difference.found, difference.claimed)
+        if pair not in found:
+            found.add(pair)
+            yield difference
+
+
+def _in_same_sentence(
+    claim: Sentence, shared: Sequence[float], reading: Reading
+) -> Iterator[_Difference]:
+    """Yield the values by which a sentence differs that is the claim in all else.
+
+    Each value stands for one of the other text: "from 7 to 7" is not "from 7 to 9". If any sentence
+    has all of the claim's values there is no difference.
+    """
+    same = [
+        (share, sentence, *_unmatched(claim.values, sentence.values))
+        for share, sentence in zip(shared, reading.sentences, strict=True)
+        if share >= MIN_SAME and len(sentence.values) == len(claim.values)
+    ]
+    if all(own for _, _, own, _ in same):
+        for share, sentence, own, others in same:
+            for value, other in product(own, others):
+                if other.conflicts(value):
+                    yield _difference(value, other, sentence, share)
+
+
+def _unmatched(values: Sequence[Value], others: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+    """Return what is left of both when values that agree have been taken away in pairs."""
+    own, rest = [], list(others)
+    for value in values:
+        partner = next((other for other in rest if other.states(value)), None)
+        if partner is None:
+            own.append(value)
+        else:
+            rest.remove(partner)
+    return own, rest
+
+
+def _elsewhere(
+    claim: Sentence, asked: Sentence, shared: Sequence[float], reading: Reading
+) -> Iterator[_Difference]:
+    """Yield the values that stand for one of the claim's in a sentence that speaks of the same."""
     for value in claim.values:
         if stated(value, asked.values):
             continue
         near = claim.around(value.start, value.end) or asked.terms.content
+        stating = [stated(value, sentence.values) for sentence in reading.sentences]
         own = max(
-            (
-                share
-                for share, sentence in zip(shared, reading.sentences, strict=True)
-                if stated(value, sentence.values)
-            ),
-            default=-1.0,
+            (share for share, is_so in zip(shared, stating, strict=True) if is_so), default=None
         )
+        least = MIN_SHARED if own is None else max(MIN_SAME, own + MIN_LEAD)
         for share, sentence in zip(shared, reading.sentences, strict=True):
-            if share >= (MIN_SHARED if own < 0 else MIN_SAME) and share - own >= MIN_LEAD:
+            if share >= least:
                 other = _other_value(value, near, share, claim, sentence)
                 if other is not None:
-                    span = (value.start, value.end)
-                    yield _Difference(sentence, (other.start, other.end), span, value.kind, share)
+                    yield _difference(value, other, sentence, share)
+
+
+def _difference(value: Value, other: Value, sentence: Sentence, share: float) -> _Difference:
+    found, claimed = (other.start, other.end), (value.start, value.end)
+    return _Difference(sentence, found, claimed, value.kind, share)
 
 
 def _other_value(

@@ -83,12 +83,17 @@ _PREFIXES |= {"usd": "dollar", "eur": "euro", "gbp": "pound", "cny": "yuan", "rm
 
 
 class Number(NamedTuple):
-    """A number at ``[start, end)`` in its normal form; ``unit`` is empty if none is known."""
+    """A number at ``[start, end)`` in its normal form; ``unit`` is empty if none is known.
+
+    With its unit, in front or behind, it is at ``[whole_start, whole_end)``.
+    """
 
     start: int
     end: int
     value: str
-    unit: str = ""
+    unit: str
+    whole_start: int
+    whole_end: int
 
 
 def find_numbers(text: str) -> Iterator[Number]:
@@ -98,13 +103,14 @@ def find_numbers(text: str) -> Iterator[Number]:
     """
     position = 0
     while match := _NUMBER_RE.search(text, position):
-        prefix = _prefix(text, match.start())
+        start = match.start()
+        prefix, whole_start = _prefix(text, start)
         scale, position = _scale(text, match.end(), prefix)
         if scale is not None or match[0] not in ("one", "一", "零"):
             behind = _UNIT_RE.match(text, position)
-            unit = _UNITS[behind[1]] if behind else prefix
-            value = _value(match) * (scale or 1.0)
-            yield Number(match.start(), position, f"{value:.12g}", unit)
+            unit, whole_end = (_UNITS[behind[1]], behind.end()) if behind else (prefix, position)
+            value = f"{_value(match) * (scale or 1.0):.12g}"
+            yield Number(start, position, value, unit, whole_start, whole_end)
 
 
 def states(held: Collection[tuple[str, str]], value: str, unit: str) -> bool:
@@ -116,10 +122,10 @@ def states(held: Collection[tuple[str, str]], value: str, unit: str) -> bool:
     return bool(units) and (not unit or unit in units or ("" in units and unit != "%"))
 
 
-def _prefix(text: str, start: int) -> str:
-    """Return the unit that stands in front of a number, or nothing."""
+def _prefix(text: str, start: int) -> tuple[str, int]:
+    """Return the unit in front of a number, or nothing, and where it begins."""
     before = _PREFIX_RE.search(text, max(0, start - 5), start)
-    return _PREFIXES[before[1]] if before else ""
+    return (_PREFIXES[before[1]], before.start()) if before else ("", start)
 
 
 def _scale(text: str, end: int, prefix: str) -> tuple[float | None, int]:

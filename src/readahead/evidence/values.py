@@ -30,7 +30,7 @@ _HEDGE_RE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value at ``[start, end)`` of a text.
+    """A value with its unit at ``[start, end)`` of a text.
 
     Attributes:
         parts: The number in its normal form, or year, month and day, empty where not said.
@@ -112,7 +112,7 @@ def _of_date(date: Date, normal: Normal) -> Value:
 
 
 def _of_number(number: Number, normal: Normal) -> Value:
-    start, end = normal.source(number.start, number.end)
+    start, end = normal.source(number.whole_start, number.whole_end)
     before = normal.text[max(0, number.start - 16) : number.start]
     said = normal.text[number.start : number.end]
     # A point before three digits parts thousands in one country and decimals in another.
