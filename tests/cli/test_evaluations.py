@@ -71,6 +71,50 @@ def test_a_target_that_is_missing_fails_at_once(cli: Cli, kb: Path, questions: P
     assert "readahead pull" in outcome.error
 
 
+CASES = (
+    {
+        "question": "What burns oil?",
+        "documents": [{"text": "A lamp burns oil."}, {"text": "A stove burns oil."}],
+        "gold_answers": ["lamp"],
+        "wrong_answers": ["stove"],
+    },
+    {
+        "question": "moon " * 2000,
+        "documents": [{"text": "Tides."}],
+        "gold_answers": ["tide"],
+        "wrong_answers": [],
+    },
+)
+
+
+def test_drafts_are_measured(cli: Cli, place: Path, target: Path) -> None:
+    (place / "cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
+    options = ("--questions", "cases.jsonl", "--target", target)
+    outcome = cli("eval", "drafts", *options, "--n", "1", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    report = outcome.json
+    assert report["num_questions"] == 1
+    assert {"fast", "accurate", "plain"} <= set(report["systems"])
+    assert set(report["time_ratio"]) == {"fast", "accurate"}
+    outcome = cli("eval", "drafts", *options, "--drafter", target)
+    assert outcome.status == 1
+    assert outcome.out.splitlines()[1].startswith("strict ")
+    assert outcome.out.splitlines()[-1].startswith("1 questions, 1 failed; fast takes ")
+    assert "  failed: moon moon" in outcome.err
+
+
+def test_drafts_over_a_knowledge_base_and_over_a_file(
+    cli: Cli, kb: Path, questions: Path, target: Path
+) -> None:
+    options = ("--questions", questions, "--target", target, "--n", "1", "--json")
+    assert cli("eval", "drafts", *options).json["num_questions"] == 1
+    missing = ("--kb", "other")
+    assert cli("eval", "drafts", *options, *missing).status == 2
+    outcome = cli("eval", "drafts", *options, *missing, "--passages", "docs/tides.md")
+    assert outcome.json["num_questions"] == 1
+    assert not Path("other").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -80,7 +124,7 @@ def test_a_target_that_is_missing_fails_at_once(cli: Cli, kb: Path, questions: P
         ('{"answers": []}', 'line 1: "question" is missing or empty'),
     ],
 )
-@pytest.mark.parametrize("kind", ["retrieval", "answers"])
+@pytest.mark.parametrize("kind", ["retrieval", "answers", "drafts"])
 def test_bad_questions_are_named(
     cli: Cli, kb: Path, place: Path, kind: str, content: str | None, message: str
 ) -> None:
@@ -95,3 +139,32 @@ def test_questions_are_required(cli: Cli, kb: Path) -> None:
     outcome = cli("eval", "retrieval")
     assert (outcome.status, outcome.out) == (2, "")
     assert "--questions" in outcome.err
+
+
+CLAIM = {"claim": "The moon pulls.", "label": "supported", "evidence": ["The moon pulls water."]}
+
+
+def test_evidence_is_measured(cli: Cli, place: Path) -> None:
+    other = {"claim": "A whale sang.", "label": "not_supported", "evidence": ["It opened in 1990."]}
+    lines = "\n".join(map(json.dumps, (CLAIM, other)))
+    (place / "claims.jsonl").write_text(lines, encoding="utf-8")
+    outcome = cli("eval", "evidence", "--claims", "claims.jsonl", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert (outcome.json["balanced_accuracy"], outcome.json["n"]) == (1.0, 2)
+    out = cli("eval", "evidence", "--claims", "claims.jsonl").out.splitlines()
+    assert out[0] == "balanced_accuracy  1.000"
+    assert out[-1] == "2 claims, 0.500 of them supported; 1 sentences edited"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{", "claims.jsonl, line 2: it is not JSON"),
+        ('{"claim": "x", "label": "yes", "evidence": []}', 'line 2: "label" is "yes"'),
+    ],
+)
+def test_bad_claims_are_named(cli: Cli, place: Path, row: str, message: str) -> None:
+    (place / "claims.jsonl").write_text(f"{json.dumps(CLAIM)}\n{row}\n", encoding="utf-8")
+    outcome = cli("eval", "evidence", "--claims", "claims.jsonl")
+    assert outcome.status == 2
+    assert message in outcome.error

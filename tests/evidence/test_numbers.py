@@ -32,6 +32,9 @@ def values(text: str) -> list[str]:
         ("node12 and b2b", []),
         ("第5章", ["5"]),
         ("no numbers, often tenderly", []),
+        ("$890M, USD 890,000,000, 890.000.000 and € 890 mn", ["890000000"] * 4),
+        ("1.234,56 and 1,234.56", ["1234.56"] * 2),
+        ("10k, 5 m, 3 b", ["10000", "5", "3"]),
     ],
 )
 def test_values(text: str, expected: list[str]) -> None:
