@@ -18,7 +18,7 @@ AWKWARD = st.text(
 
 def found(sought: str, text: str) -> tuple[str, str] | None:
     run = find_run(normalize(sought).squeezed(), normalize(text).squeezed(), text)
-    return run and (run.kind, text[run.start : run.end])
+    return (run.kind, text[run.start : run.end]) if run else None
 
 
 @pytest.mark.parametrize(

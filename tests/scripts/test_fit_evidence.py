@@ -15,7 +15,7 @@ THINGS = "comet crater dome eclipse galaxy lens meteor mirror nebula planet".spl
 def test_the_checker_is_fitted_written_and_its_table_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = []
+    rows: list[dict[str, object]] = []
     for i, thing in enumerate(THINGS * 2):
         evidence = [f"The {thing} stands in room {i + 2}.", "It rains."]
         rows.append({"claim": evidence[0], "label": "supported", "evidence": evidence})
