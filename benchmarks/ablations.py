@@ -200,7 +200,7 @@ def _figures(recorded: Recorded, variant: Variant, contest: Contest) -> dict[str
     batch = recorded.batches[variant.batch]
     is_judged = variant.preset == "accurate"
     drafts = batch.drafts + (recorded.batches["whole"].drafts if is_judged else ())
-    candidates = pool(drafts, [hit.passage for hit in case.hits])
+    candidates = pool(case.question, drafts, [hit.passage for hit in case.hits])
     judged = [recorded.judged[one.answer] for one in candidates] if is_judged else None
     rated = rate(case.question, candidates, drafts, case.hits, judged, model=variant.model)
     threshold = config.threshold

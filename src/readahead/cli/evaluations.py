@@ -218,8 +218,9 @@ def evaluate_drafts(
     from readahead.evaluation.contest import PLAIN, PRESETS, Contest
     from readahead.evaluation.drafts import evaluate_drafts as evaluate
 
+    contest = Contest.load(config, calibrated=True)
     with counting("Answering", quiet=as_json) as count:
-        report = evaluate(cases, Contest.load(config), (*PRESETS, PLAIN), progress=count)
+        report = evaluate(cases, contest, (*PRESETS, PLAIN), progress=count)
     if as_json:
         say_json(report.to_json())
     else:

@@ -27,7 +27,8 @@ from readahead.lm.weights import resolve
 from readahead.plain import check_passages, sampling_params
 from readahead.retrieval.base import Embedder, Vectors
 from readahead.retrieval.content import embedded_text
-from readahead.speculation.answers.speculate import Speculator
+from readahead.speculation.answers.calibration import Calibration
+from readahead.speculation.answers.speculate import Speculator, read_calibration
 from readahead.trace import Trace
 from readahead.types import Draft
 
@@ -113,6 +114,7 @@ class Contest:
         config: Of drafting and of plain answers; ``drafts.preset`` is whatever is asked.
         embedder: Makes the vectors by which ``perspectives`` groups passages; without one it goes
             by rank.
+        calibration: Of the probabilities, on the user's own questions.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Contest:
         config: Config,
         *,
         embedder: Embedder | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         self.config = config
         self._embedder = embedder
@@ -129,14 +132,21 @@ class Contest:
         self.drafter, self.target = Remembering(self._drafter), Remembering(self._target)
         self._speculators = {
             preset: Speculator(
-                self.drafter, self.target, config.drafts.model_copy(update={"preset": preset})
+                self.drafter,
+                self.target,
+                config.drafts.model_copy(update={"preset": preset}),
+                calibration=calibration,
             )
             for preset in PRESETS
         }
 
     @classmethod
-    def load(cls, config: Config) -> Self:
+    def load(cls, config: Config, *, calibrated: bool = False) -> Self:
         """Load the models that the settings name; the target drafts if no drafter is named.
+
+        Args:
+            config: Of a user.
+            calibrated: Whether the calibration counts that the knowledge base may have.
 
         Raises:
             NotFound: One was not pulled.
@@ -152,7 +162,13 @@ class Contest:
         is_same = small == (models.target, models.device, models.dtype)
         drafter = target if is_same else _loaded(*small)
         groups = config.drafts.strategy == "perspectives" and config.retrieval.mode != "lexical"
-        return cls(drafter, target, config, embedder=load_embedder(config) if groups else None)
+        return cls(
+            drafter,
+            target,
+            config,
+            embedder=load_embedder(config) if groups else None,
+            calibration=read_calibration(config.kb) if calibrated else None,
+        )
 
     def ask(self, system: str, case: Case) -> Reply:
         """Return the reply of one of ``SYSTEMS``; without passages all of them abstain.
