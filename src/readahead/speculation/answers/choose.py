@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from readahead.evidence.claims import Checker, Claim
 from readahead.evidence.terms import read_terms
 from readahead.logistic import Logistic
 from readahead.speculation.answers.pool import Candidate
@@ -29,6 +30,7 @@ class Rated:
     Attributes:
         probability: That it is right.
         signals: What the probability was told from, by name.
+        claim: What all passages say about it.
         judged: What the verifier thinks; None if it was not asked.
         reason: Why it was not selected; "" if it was.
     """
@@ -36,6 +38,7 @@ class Rated:
     candidate: Candidate
     probability: float
     signals: Mapping[str, float]
+    claim: Claim
     judged: Judged | None = None
     reason: str = ""
 
@@ -85,12 +88,15 @@ def rate(
         model: From signals to probabilities; None: the one that is shipped.
     """
     model = model or fitted("evidence" if judged is None else "verified")
-    told = signals(question, candidates, drafts, hits, judged)
+    checker = Checker([hit.passage for hit in hits])
+    claims = [checker.check(one.answer, question=question) for one in candidates]
+    told = signals(question, candidates, drafts, hits, claims, judged)
     rated = [
         Rated(
             candidate,
             model.probability(told[number]),
             told[number],
+            claims[number],
             judged[number] if judged else None,
         )
         for number, candidate in enumerate(candidates)
@@ -114,7 +120,7 @@ def choose(rated: Sequence[Rated], *, threshold: float, also: float) -> Choice:
         reason = _against(one, chosen, threshold if not chosen else max(threshold, also))
         if not reason:
             chosen.append(one)
-        decided.append(Rated(one.candidate, one.probability, one.signals, one.judged, reason))
+        decided.append(replace(one, reason=reason))
     return Choice(tuple(decided), perplexity([one.probability for one in rated]))
 
 
@@ -146,6 +152,7 @@ def signals(
     candidates: Sequence[Candidate],
     drafts: Sequence[Draft],
     hits: Sequence[Hit],
+    claims: Sequence[Claim],
     judged: Sequence[Judged] | None = None,
 ) -> list[dict[str, float]]:
     """Return what is known of each candidate.
@@ -155,8 +162,9 @@ def signals(
     ``own``: the share of its drafts whose own passages hold it; ``logprob``: ln ρ_draft of its
     best draft; ``coverage``: the share of the question's content in the best sentence that holds
     it, or in that one's passage; ``rank``: of the best passage that holds it, 1 for the first;
-    ``length``: in content terms; ``consistency``, ``support``: the verifier's;
-    ``consistency_lead``: over the best other.
+    ``length``: in content terms; ``claim``: the score of the evidence checker; ``conflict``: how
+    much of it a sentence that contradicts it speaks of; ``consistency``, ``support``: the
+    verifier's; ``consistency_lead``: over the best other.
     """
     asked = read_terms(question).content
     sound = [number for number, draft in enumerate(drafts) if not draft.fault]
@@ -175,6 +183,8 @@ def signals(
             "coverage": held_by[number],
             "rank": 1 / (1 + min(places)) if places else 0.0,
             "length": math.log1p(len(candidate.terms)),
+            "claim": claims[number].score,
+            "conflict": max((c.shared for c in claims[number].conflicting), default=0.0),
         }
         if judged:
             told |= _of_verifier(number, judged)

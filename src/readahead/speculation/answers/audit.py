@@ -1,0 +1,98 @@
+"""All that was drafted and why one was chosen, as JSON values: for traces and ``--explain``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from readahead.evidence.claims import Claim
+from readahead.speculation.answers.choose import Rated
+from readahead.speculation.answers.speculate import Outcome
+from readahead.types import Hit
+
+
+def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, object]:
+    """Return all that was drafted and why one was chosen, as JSON values."""
+    number_of = {
+        number: place
+        for place, one in enumerate(outcome.choice.rated)
+        for number in one.candidate.drafts
+    }
+    return {
+        "threshold": threshold,
+        "selection_perplexity": outcome.choice.perplexity,
+        "num_saved_drafts": outcome.num_saved,
+        "drafts": [
+            {
+                "answer": draft.answer,
+                "rationale": draft.rationale,
+                "passages": [hits[place].passage.id for place in draft.places],
+                "num_prompt_tokens": draft.num_prompt_tokens,
+                "num_tokens": draft.num_tokens,
+                "seconds": draft.seconds,
+                "logprob": _finite(draft.logprob),
+                "candidate": number_of.get(number),
+                "fault": draft.fault,
+            }
+            for number, draft in enumerate(outcome.drafts)
+        ],
+        "candidates": [_shown(one, hits) for one in outcome.choice.rated],
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON can hold: a draft without a token has ln ρ_draft = −∞."""
+    return value if math.isfinite(value) else None
+
+
+def _shown(one: Rated, hits: Sequence[Hit]) -> dict[str, object]:
+    judged = one.judged
+    return {
+        "answer": one.candidate.answer,
+        "probability": one.probability,
+        "consistency": judged.consistency if judged else None,
+        "support": judged.support if judged else None,
+        "signals": dict(one.signals),
+        "claim": _checked(one.claim, hits),
+        "selected": not one.reason,
+        "reason": one.reason,
+        "evidence": [
+            {
+                "passage_id": hits[held.place].passage.id,
+                "document": hits[held.place].passage.document,
+                "start": held.start,
+                "end": held.end,
+                "text": held.text,
+            }
+            for held in one.candidate.held
+        ],
+    }
+
+
+def _checked(claim: Claim, hits: Sequence[Hit]) -> dict[str, object]:
+    """Return what all passages say about an answer, as JSON values."""
+    ids = [hit.passage.id for hit in hits]
+    return {
+        "verdict": claim.verdict,
+        "score": claim.score,
+        "supporting": [
+            {
+                "passage_id": ids[span.passage],
+                "start": span.start,
+                "end": span.end,
+                "kind": span.kind,
+            }
+            for span in claim.supporting
+        ],
+        "conflicting": [
+            {
+                "passage_id": ids[one.passage],
+                "start": one.start,
+                "end": one.end,
+                "claim_start": one.claim_start,
+                "claim_end": one.claim_end,
+                "what": one.what,
+            }
+            for one in claim.conflicting
+        ],
+    }
