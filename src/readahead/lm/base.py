@@ -92,9 +92,13 @@ class TextModel(Protocol):
         continuations: Sequence[Sequence[int]],
         *,
         options: Sequence[int] = (),
+        cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Scored]:
-        """Return ln p of every token of each continuation, and of each option behind it."""
+        """Return ln p of every token of each continuation, and of each option behind it.
+
+        Nothing if it was cancelled.
+        """
         ...
 
 

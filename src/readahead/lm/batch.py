@@ -64,10 +64,11 @@ def begin(
     padding = padding_of(sequences)
     if not one.can_spread or num_shared < max(MIN_SHARED_TOKENS, one.length):
         return model.new_cache(padding)
-    if unread := sequences[0][one.length : num_shared]:
-        with trace.span("prefill", num_tokens=len(unread), num_cached_tokens=one.length):
+    num_held = one.length
+    if unread := sequences[0][num_held:num_shared]:
+        with trace.span("prefill", num_tokens=len(unread), num_cached_tokens=num_held):
             logits = prefill(model, torch.tensor([list(unread)]), one, cancelled=cancelled)
-        trace.count("computed_tokens", len(unread))
+        trace.count("computed_tokens", one.length - num_held)
         if logits is None:
             return model.new_cache(padding)
     return one.spread(padding)

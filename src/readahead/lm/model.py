@@ -180,11 +180,14 @@ class TransformersModel:
         continuations: Sequence[Sequence[int]],
         *,
         options: Sequence[int] = (),
+        cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Scored]:
         """Return ln p of every token of each continuation, and of each option behind it."""
         ids = [prompt.token_ids for prompt in prompts]
-        return scoring.score(self, ids, continuations, options=options, trace=trace)
+        return scoring.score(
+            self, ids, continuations, options=options, cancelled=cancelled, trace=trace
+        )
 
 
 def pick_device(device: str) -> torch.device:

@@ -67,6 +67,7 @@ class Remembering:
         continuations: Sequence[Sequence[int]],
         *,
         options: Sequence[int] = (),
+        cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Scored]:
         """Return ln p of every token of each continuation, and of each option behind it."""
@@ -78,5 +79,6 @@ class Remembering:
             continuations,
             options=options,
             cache=self._cache if is_known else None,
+            cancelled=cancelled,
             trace=trace,
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from readahead.lm.base import Cache, CachedModel, Scored
+from readahead.lm.base import Cache, CachedModel, Cancelled, Scored, never
 from readahead.lm.batch import (
     TokenIds,
     begin,
@@ -26,6 +26,7 @@ def score(
     *,
     options: Sequence[int] = (),
     cache: Cache | None = None,
+    cancelled: Cancelled = never,
     trace: Trace | None = None,
 ) -> list[Scored]:
     """Return ln p of every token of each continuation given its prompt, in one padded batch.
@@ -37,6 +38,7 @@ def score(
         options: Tokens that may come behind a continuation.
         cache: Holds tokens that all prompts begin with, at most all but one of the shortest; it
             is left as it was.
+        cancelled: Asked before each model step; then nothing is returned.
         trace: Gets a ``score`` span and the counter of tokens.
 
     Raises:
@@ -52,11 +54,15 @@ def score(
     num_shared = min(num_common(whole), min(map(len, prompts)) - 1)
     trace = trace or Trace("score")
     with trace.span("score", num_rows=len(whole)):
-        batch = begin(model, whole, num_shared, cache=cache, trace=trace)
+        batch = begin(model, whole, num_shared, cache=cache, cancelled=cancelled, trace=trace)
         unread = padded(whole, num_shared if batch.length else 0)[:, batch.length :]
+        num_held = batch.length
         head, tail = unread[:, : -longest - 1], unread[:, -longest - 1 :]
         if head.shape[1]:
-            prefill(model, head, batch)
+            prefill(model, head, batch, cancelled=cancelled)
+        if cancelled():
+            trace.count("computed_tokens", len(whole) * (batch.length - num_held))
+            return []
         logits = model.forward(tail, batch, num_logits=tail.shape[1])  # (B, longest + 1, V)
     trace.count("computed_tokens", unread.numel())
     # Row i of the tail's logits predicts its token i + 1, and the last row what comes behind.
