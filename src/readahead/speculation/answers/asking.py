@@ -1,8 +1,8 @@
 """What drafter and verifier are asked, in the question's language, and how their replies are read.
 
-The drafter's prompt begins with instructions and question, which all drafts share, and ends with
-the passages. Everything that people wrote is encoded as text: nothing in it becomes a control
-token.
+The question comes last: asked before the passages, or both before and behind them, a small model
+answers worse. So the drafts share the instructions only. Everything that people wrote is encoded as
+text: nothing in it becomes a control token.
 """
 
 from __future__ import annotations
@@ -63,9 +63,15 @@ CHINESE_DRAFT = DraftWording(
     no="否",
 )
 _LABEL_RE = re.compile(
-    r"^[\s>*#_`\-]*(?P<label>final answer|short answer|answer|response|rationale|reasoning|reason|"
-    r"evidence|explanation|最终答案|答案|回答|答|理由|依据|原因|解释)[\s*_`]*[:：][\s*_`]*",
+    r"^(?:[ \t>*#_`\-]|\d[.)])*+"
+    r"(?P<label>(?:final |short )?answer|response|rationale|reason(?:ing)?|evidence|explanation|"
+    r"(?:最终)?答案|回答|答|理由|依据|原因|解释)"
+    r"[ \t*_`]*+[:：][\s*_`]*+",
     re.IGNORECASE | re.MULTILINE,
+)
+_PREFACE_RE = re.compile(
+    r"the (?:final |correct )?answer (?:is|would be)\b:?|答案(?:是|为)[:：]?",
+    re.IGNORECASE,
 )
 _RATIONALES = frozenset(
     ["rationale", "reasoning", "reason", "evidence", "explanation", "理由", "依据", "原因", "解释"]
@@ -85,37 +91,45 @@ def draft_prompt(
     *,
     max_tokens: int,
     with_rationale: bool = False,
+    feedback: str = "",
+    numbers: Sequence[int] = (),
 ) -> Prompt:
     """Return the prompt of one draft, its passages shortened and dropped as need be.
+
+    Args:
+        tokenizer: The drafter's.
+        question: As the user asked it.
+        passages: Best first.
+        max_tokens: The model's context less the draft.
+        with_rationale: Whether the draft is to quote what shows its answer.
+        feedback: A line about earlier drafts, behind the question.
+        numbers: By which ``feedback`` speaks of the passages; they are counted from 1 otherwise.
 
     Raises:
         ContextOverflow: The question does not fit, even without any passage.
     """
     words = draft_wording(question)
     head, tail = tokenizer.frame(words.reasoned if with_rationale else words.short)
-    opening = f"{words.question}{question}\n\n"
-    before = (
-        Part(tuple(tokenizer.encode_control(head))),
-        Part(tuple(tokenizer.encode(opening))),
-    )
-    end = Part(tuple(tokenizer.encode_control(tail)))
+    asked = f"{words.question}{question}" + (f"\n{feedback}" if feedback else "")
+    numbers = numbers or range(1, len(passages) + 1)
+    before = Part(tuple(tokenizer.encode_control(head)))
+    behind = (Part(tuple(tokenizer.encode(asked))), Part(tuple(tokenizer.encode_control(tail))))
 
     def parts(shown: Sequence[Passage]) -> tuple[Part, ...]:
-        texts = (passage_text(number, passage) for number, passage in enumerate(shown, start=1))
-        read = (Part(tuple(tokenizer.encode(text))) for text in texts)
-        return (*before, *read, end)
+        texts = (passage_text(*pair) for pair in zip(numbers, shown, strict=False))
+        return (before, *(Part(tuple(tokenizer.encode(text))) for text in texts), *behind)
 
     if num_tokens(parts(())) > max_tokens:
         raise ContextOverflow(
-            f"The question takes {num_tokens(before)} tokens; the drafter has room for "
-            f"{max_tokens}.",
+            f"The question takes {num_tokens(behind)} tokens; the drafter has room for "
+            f"{max(0, max_tokens - num_tokens([before]))}.",
             remedy="Ask a shorter question, or lower drafts.max_new_tokens.",
         )
     shown = fit_passages(passages, lambda some: num_tokens(parts(some)) <= max_tokens)
-    texts = [passage_text(number, passage) for number, passage in enumerate(shown, start=1)]
+    texts = [passage_text(*pair) for pair in zip(numbers, shown, strict=False)]
     all_parts = parts(shown)
     return Prompt(
-        text=head + opening + "".join(texts) + tail,
+        text=head + "".join(texts) + asked + tail,
         token_ids=joined(all_parts),
         parts=all_parts,
         passages=shown,
@@ -148,5 +162,7 @@ def read_draft(text: str) -> tuple[str, str]:
 def _bare(said: str) -> str:
     """Return an answer without the quotes, the markup and the full stop around it."""
     bare = said.strip(_WRAPPING)
+    if preface := _PREFACE_RE.match(bare):
+        bare = bare[preface.end() :].strip(_WRAPPING)
     is_abbreviation = re.search(r"(?:^|[\s.])\w\.$", bare)  # "Washington D.C." keeps its own
     return bare if is_abbreviation else bare.rstrip(".。").rstrip(_WRAPPING)

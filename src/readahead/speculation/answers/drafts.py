@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from readahead.evidence import is_refusal
-from readahead.evidence.terms import read_terms
 from readahead.lm.base import Cancelled, Generation, TextModel, never
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.answers.asking import draft_prompt, draft_wording, read_draft
-from readahead.text import fold, num_words
+from readahead.text import fold, words
 from readahead.trace import Trace
 from readahead.types import Draft, DraftFault, Passage
 
 MAX_ECHOED_WORDS = 6  # of the instructions; more is no coincidence
+MIN_QUESTION_WORDS = 3  # a name alone may well be part of its answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Drafter:
         passages: Sequence[Passage],
         subsets: Sequence[Sequence[int]],
         *,
+        feedback: str = "",
         cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Draft]:
@@ -52,6 +53,7 @@ class Drafter:
             question: As the user asked it.
             passages: All that were retrieved, best first.
             subsets: For each draft the places of its passages.
+            feedback: What was wrong with earlier drafts; it counts passages from 1, best first.
             cancelled: Asked before each model step.
             trace: Gets a ``draft`` span and the counter ``drafter_tokens``, of those computed.
 
@@ -69,6 +71,8 @@ class Drafter:
                 [passages[place] for place in subset],
                 with_rationale=self.with_rationale,
                 max_tokens=room,
+                feedback=feedback,
+                numbers=[place + 1 for place in subset] if feedback else (),
             )
             for subset in subsets
         ]
@@ -93,7 +97,11 @@ class Drafter:
             answer=answer,
             places=tuple(places),
             rationale=rationale,
-            fault=fault_of(question, answer, is_cut=written.finish_reason == "length"),
+            fault=fault_of(
+                question,
+                answer,
+                is_cut=written.finish_reason == "length" and _is_open(written.text, answer),
+            ),
             logprob=fmean(written.logprobs) if written.logprobs else -float("inf"),
             num_prompt_tokens=written.num_prompt_tokens,
             num_tokens=len(written.token_ids),
@@ -103,7 +111,7 @@ class Drafter:
 
 def fault_of(question: str, answer: str, *, is_cut: bool = False) -> DraftFault:
     """Return why a draft cannot be the answer, "" if it can."""
-    if not read_terms(answer).held:
+    if not words(answer):
         return "empty"
     if is_refusal(answer):
         return "refusal"
@@ -114,9 +122,18 @@ def fault_of(question: str, answer: str, *, is_cut: bool = False) -> DraftFault:
 
 def _repeats(question: str, answer: str) -> bool:
     """Return whether an answer is the question, or what the drafter was told, said again."""
-    said, asked = fold(answer), fold(question)
-    if asked.rstrip("?？ ") in said:
+    said, asked = _letters(answer), _letters(question)
+    if said == asked or (len(words(question)) >= MIN_QUESTION_WORDS and asked in said):
         return True
     told = draft_wording(question)
-    instructions = fold(f"{told.short} {told.reasoned}")
-    return num_words(said) > MAX_ECHOED_WORDS and said in instructions
+    is_long = len(words(answer)) > MAX_ECHOED_WORDS
+    return is_long and said in _letters(f"{told.short} {told.reasoned}")
+
+
+def _letters(text: str) -> str:
+    return "".join(char for char in fold(text) if char.isalnum())
+
+
+def _is_open(text: str, answer: str) -> bool:
+    """Return whether the answer would be another one if the text went on."""
+    return read_draft(f"{text}x")[0] != answer

@@ -14,7 +14,7 @@ from typing import Self
 from readahead.evidence.spans import Normal, find_run, normalize
 from readahead.evidence.terms import Terms, read_terms
 from readahead.evidence.values import Value, read_values, stated
-from readahead.text import sentences
+from readahead.text import sentences, words
 from readahead.types import Draft, Passage
 
 
@@ -123,6 +123,8 @@ class Lookup:
 
         It does if the answer stands there word by word, or all of its ``terms`` and values do.
         """
+        if not read_terms(answer).content and len(words(answer)) < 2:
+            return ()  # "no" stands nearly everywhere, and means something else there
         sought = normalize(answer)
         squeezed, values = sought.squeezed(), read_values(sought)
         found = []

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from readahead.lm.base import TextModel
+from readahead.lm.base import Cancelled, TextModel, never
 from readahead.lm.prompt import Part, Prompt, joined
 from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.answers.asking import DraftWording, draft_prompt, draft_wording
@@ -74,15 +74,17 @@ class Verifier:
         claims: Sequence[Claim],
         passages: Sequence[Passage] = (),
         *,
+        cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Judged]:
-        """Return what the verifier thinks of each draft, in order.
+        """Return what the verifier thinks of each draft, in order; nothing if cancelled.
 
         Args:
             question: As the user asked it.
             claims: What the drafts say.
             passages: What the verifier is shown; none: it sees only what the drafts quote, as in
                 the source.
+            cancelled: Asked before each model step.
             trace: Gets a ``verify`` span and the counter of tokens.
 
         Raises:
@@ -96,17 +98,20 @@ class Verifier:
         asked = _asked(tokenizer, words)
         room = self.model.max_context_tokens - max(map(len, said)) - len(asked)
         prompt = self._prompt(question, passages, room)
-        yes, no = _spellings(tokenizer, words.yes), _spellings(tokenizer, words.no)
+        yes, no = _told_apart(tokenizer, words.yes, words.no)
         with trace.span("verify", num_drafts=len(claims)):
             scored = self.model.score(
                 [prompt] * len(claims),
                 [[*ids, *asked] for ids in said],
                 options=[*yes, *no],
+                cancelled=cancelled,
                 trace=trace,
             )
+        if not scored:
+            return []
         return [
             Judged(
-                consistency=fmean(one.logprobs[: len(ids)]),
+                consistency=fmean(one.logprobs[: len(ids)]) if ids else -math.inf,
                 support=_share(one.options, len(yes)),
             )
             for one, ids in zip(scored, said, strict=True)
@@ -145,10 +150,18 @@ def _asked(tokenizer: Tokenizer, words: DraftWording) -> list[int]:
     ]
 
 
-def _spellings(tokenizer: Tokenizer, word: str) -> list[int]:
-    """Return the tokens that a reply with ``word`` may begin with, each once."""
+def _told_apart(tokenizer: Tokenizer, one: str, other: str) -> tuple[list[int], list[int]]:
+    """Return the tokens that a reply with each word may begin with, and one with the other not.
+
+    Where a space is a token of its own it says nothing.
+    """
+    ones, others = _spellings(tokenizer, one), _spellings(tokenizer, other)
+    return sorted(ones - others), sorted(others - ones)
+
+
+def _spellings(tokenizer: Tokenizer, word: str) -> set[int]:
     spellings = (word, word.lower(), f" {word}", f" {word.lower()}")
-    return sorted({tokenizer.encode(spelling)[0] for spelling in spellings})
+    return {tokenizer.encode(spelling)[0] for spelling in spellings}
 
 
 def _share(options: Sequence[float], num_yes: int) -> float:
