@@ -183,6 +183,11 @@ def test_what_says_nothing_is_not_supported(claim: str) -> None:
     assert found.score < fitted().threshold
 
 
+def test_a_refusal_is_not_supported_by_one() -> None:
+    found = check("I don't know.", [passage('"I don\'t know." That was all she said.')])
+    assert (found.verdict, found.score) == ("unsupported", 0.0)
+
+
 def test_verdicts_do_not_drift_as_the_context_grows() -> None:
     # KRLabsOrg/LettuceDetect 11
     generator = random.Random(0)

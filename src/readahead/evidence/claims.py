@@ -124,7 +124,8 @@ class Checker:
         conflicts = find_conflicts(said, asked, coverage, self._reading)
         spans = self._supporting(claim, coverage)
         features = coverage.features | self._opinions(claim, question, coverage)
-        if any(span.kind == "verbatim" for span in spans) and len(claim) >= MIN_NEAR_CHARS:
+        is_quoted = any(span.kind == "verbatim" for span in spans)
+        if is_quoted and len(claim) >= MIN_NEAR_CHARS and not question:
             features |= VERBATIM  # whatever spoiled its words: "ﬁ eld" is no word of the passage
         against = max((conflict.shared for conflict in conflicts), default=0.0)
         score = self._model.probability(features) * (1 - against)
