@@ -22,6 +22,7 @@ class Scripted:
 
     Attributes:
         prompts: The texts of all prompts that it was given to write for.
+        read: The token ids of all prompts that it was given to write for.
         scored: The texts of all prompts and continuations that it was given to score.
     """
 
@@ -30,6 +31,7 @@ class Scripted:
     finish_reason: FinishReason = "stop"
     prompts: list[str] = field(default_factory=list)
     scored: list[tuple[str, str]] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
     max_context_tokens: int = 4096
     tokenizer: Tokenizer = TOKENIZER
 
@@ -45,9 +47,12 @@ class Scripted:
         reason: FinishReason = "cancelled" if cancelled() else self.finish_reason
         written = []
         for prompt in prompts:
-            ids = tuple(self.tokenizer.encode(self.reply(prompt.text)))[: params.max_new_tokens]
+            self.read += prompt.token_ids
+            said = tuple(self.tokenizer.encode(self.reply(prompt.text)))
+            ids = said[: params.max_new_tokens]
             text, logprobs = self.tokenizer.decode(ids), (self.logprob,) * len(ids)
-            written.append(Generation(text, ids, logprobs, reason, len(prompt.token_ids)))
+            ended: FinishReason = "length" if len(ids) < len(said) else reason
+            written.append(Generation(text, ids, logprobs, ended, len(prompt.token_ids)))
         return written
 
     def score(

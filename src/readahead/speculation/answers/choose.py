@@ -143,8 +143,8 @@ def perplexity(probabilities: Sequence[float]) -> float:
     total = math.fsum(probabilities)
     if not total:
         return float(len(probabilities))
-    shares = [p / total for p in probabilities if p > 0]
-    return math.exp(-math.fsum(share * math.log(share) for share in shares))
+    shares = [p / total for p in probabilities]
+    return math.exp(-math.fsum(share * math.log(share) for share in shares if share > 0))
 
 
 def signals(

@@ -23,10 +23,11 @@ from readahead.speculation.answers.calibration import Calibration
 from readahead.speculation.answers.choose import PACKAGE, Choice, Rated, choose, rate
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.pool import Candidate, pool
+from readahead.speculation.answers.refine import feedback, find_faults
 from readahead.speculation.answers.subsets import STRATEGIES, Subset, choose_subsets
 from readahead.speculation.answers.verify import Claim, Judged, Verifier
 from readahead.trace import Trace
-from readahead.types import Draft, Hit
+from readahead.types import Draft, Hit, Passage
 
 CALIBRATION_FILE = "calibration.json"
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
@@ -41,12 +42,16 @@ class Outcome:
         drafts: All of them, in the order in which they were written.
         choice: Among the different answers.
         num_saved: Drafts that were not written because the first ones agreed.
+        hits: The passages that all places count.
+        feedback: What the drafter was told of an earlier round; "" if this is the first.
         is_cancelled: Whether it was ended before there was an outcome.
     """
 
     drafts: tuple[Draft, ...] = ()
     choice: Choice = Choice()
     num_saved: int = 0
+    hits: tuple[Hit, ...] = ()
+    feedback: str = ""
     is_cancelled: bool = False
 
     @property
@@ -58,6 +63,21 @@ class Outcome:
     def confidence(self) -> float:
         """Return the probability that the best answer is right."""
         return max((one.probability for one in self.choice.rated), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question with all that its rounds have in common."""
+
+    question: str
+    hits: tuple[Hit, ...]
+    subsets: tuple[Subset, ...]
+    cancelled: Cancelled
+    trace: Trace
+
+    @property
+    def passages(self) -> list[Passage]:
+        return [hit.passage for hit in self.hits]
 
 
 class Speculator:
@@ -102,11 +122,13 @@ class Speculator:
             vectors: Of their passages, (n, dim), unit rows; None where there are none.
             question_vector: The question's, (1, dim).
             cancelled: Asked before each model step.
-            trace: Gets ``draft`` and ``verify`` spans and the counters of tokens.
+            trace: Gets ``draft``, ``verify`` and ``refine`` spans and the counters of tokens.
 
         Raises:
             ContextOverflow: The question does not fit.
         """
+        if not hits:
+            return Outcome(is_cancelled=cancelled())
         trace = trace or Trace("drafts")
         config = self._config
         subsets = choose_subsets(
@@ -118,17 +140,23 @@ class Speculator:
             k=config.passages_per_draft,
             seed=config.seed,
         )
-        drafts = self._drafts(question, hits, subsets, cancelled, trace)
-        num_saved = len(subsets) - len(drafts)
-        if config.preset == "accurate" and not cancelled():
-            drafts += self._of_target(question, hits, cancelled, trace)
-        if cancelled() or not drafts:
-            return Outcome(tuple(drafts), is_cancelled=cancelled())
-        candidates = pool(question, drafts, [hit.passage for hit in hits])
-        judged = self._judged(question, hits, candidates, trace)
-        rated = rate(question, candidates, drafts, hits, judged)
-        choice = choose(self._calibrated(rated), threshold=self.threshold, also=config.also)
-        return Outcome(tuple(drafts), choice, num_saved)
+        asked = _Asked(question, tuple(hits), tuple(subsets), cancelled, trace)
+        drafts = self._drafts(asked)
+        own = [] if config.preset == "fast" or cancelled() else self._of_target(asked)
+        best = self._chosen(asked, drafts, own)
+        for _ in range(config.max_refinements):
+            if best.answers or best.is_cancelled:
+                break
+            faults = find_faults(best.choice.rated, best.drafts, hits)
+            if not (line := feedback(question, faults)):
+                break
+            with trace.span("refine", feedback=line) as span:
+                again = self._chosen(asked, self._drafts(asked, line), own, line)
+            span.attributes["kept"] = is_kept = again.confidence > best.confidence
+            if not (is_kept or again.is_cancelled):
+                break
+            best = again
+        return best
 
     @property
     def threshold(self) -> float:
@@ -141,51 +169,63 @@ class Speculator:
         """Return which of the shipped models tells probabilities."""
         return "verified" if self._config.preset == "accurate" else "evidence"
 
-    def _drafts(
-        self,
-        question: str,
-        hits: Sequence[Hit],
-        subsets: Sequence[Subset],
-        cancelled: Cancelled,
-        trace: Trace,
-    ) -> list[Draft]:
+    def _drafts(self, asked: _Asked, feedback: str = "") -> list[Draft]:
         """Return the drafts of the first subsets, if these are enough, or of all."""
-        passages = [hit.passage for hit in hits]
+        subsets = asked.subsets
         num_first = FIRST_DRAFTS if self._config.adaptive else len(subsets)
         drafts: list[Draft] = []
         for some in (subsets[:num_first], subsets[num_first:]):
-            if some and not (drafts and is_enough(question, drafts, hits)):
+            if some and not (drafts and is_enough(asked.question, drafts, asked.hits)):
                 drafts += self._drafter.draft(
-                    question, passages, some, cancelled=cancelled, trace=trace
+                    asked.question,
+                    asked.passages,
+                    some,
+                    feedback=feedback,
+                    cancelled=asked.cancelled,
+                    trace=asked.trace,
                 )
         return drafts
 
-    def _of_target(
-        self, question: str, hits: Sequence[Hit], cancelled: Cancelled, trace: Trace
-    ) -> list[Draft]:
+    def _of_target(self, asked: _Asked) -> list[Draft]:
         """Return the target's own draft, from all passages."""
-        everything = [tuple(range(len(hits)))]
-        passages = [hit.passage for hit in hits]
-        return self._whole.draft(question, passages, everything, cancelled=cancelled, trace=trace)
+        everything = [tuple(range(len(asked.hits)))]
+        return self._whole.draft(
+            asked.question,
+            asked.passages,
+            everything,
+            cancelled=asked.cancelled,
+            trace=asked.trace,
+        )
 
-    def _judged(
-        self,
-        question: str,
-        hits: Sequence[Hit],
-        candidates: Sequence[Candidate],
-        trace: Trace,
-    ) -> list[Judged] | None:
+    def _chosen(
+        self, asked: _Asked, drafts: Sequence[Draft], own: Sequence[Draft], feedback: str = ""
+    ) -> Outcome:
+        """Return what comes of a round: the drafter's drafts, and the target's own."""
+        num_saved = len(asked.subsets) - len(drafts)
+        drafts = (*drafts, *own)
+        candidates = pool(asked.question, drafts, asked.passages)
+        judged = None if asked.cancelled() else self._judged(asked, candidates)
+        if asked.cancelled():
+            return Outcome(drafts, hits=asked.hits, feedback=feedback, is_cancelled=True)
+        rated = self._calibrated(rate(asked.question, candidates, drafts, asked.hits, judged))
+        choice = choose(rated, threshold=self.threshold, also=self._config.also)
+        return Outcome(drafts, choice, num_saved, asked.hits, feedback)
+
+    def _judged(self, asked: _Asked, candidates: Sequence[Candidate]) -> list[Judged] | None:
         if self._config.preset == "fast":
             return None
         claims = [Claim(candidate.answer) for candidate in candidates]
-        passages = [hit.passage for hit in hits]
-        return self._verifier.judge(question, claims, passages, trace=trace)
+        return self._verifier.judge(
+            asked.question, claims, asked.passages, cancelled=asked.cancelled, trace=asked.trace
+        )
 
     def _calibrated(self, rated: Sequence[Rated]) -> list[Rated]:
+        """Return the answers with the user's own probabilities, the most probable first."""
         if self._calibration is None:
             return list(rated)
         told = self._calibration.probability
-        return [replace(one, probability=told(one.probability)) for one in rated]
+        own = [replace(one, probability=told(one.probability)) for one in rated]
+        return sorted(own, key=lambda one: -one.probability)
 
 
 def is_enough(question: str, drafts: Sequence[Draft], hits: Sequence[Hit]) -> bool:

@@ -1,0 +1,187 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead.logistic import Logistic
+from readahead.speculation.answers.choose import Choice, choose, fitted, perplexity, rate
+from readahead.speculation.answers.pool import Candidate, pool
+from readahead.speculation.answers.verify import Judged
+from readahead.types import Draft, DraftFault
+from tests.speculation.answers.scripted import hits
+
+QUESTION = "When was the lighthouse built?"
+HITS = hits(
+    "The lighthouse was built in 1885. It is white.",
+    "The old lighthouse of 1885 still burns.",
+    "The bridge was built in 1902.",
+)
+PASSAGES = [hit.passage for hit in HITS]
+FAULTS: list[DraftFault] = ["", "", "", "empty", "refusal", "echo", "cut"]
+DRAFTS = st.lists(
+    st.builds(
+        Draft,
+        st.sampled_from(["1885", "In 1885", "1902", "white", "nine", "the bridge"]),
+        st.tuples(st.integers(0, 2)),
+        fault=st.sampled_from(FAULTS),
+        logprob=st.sampled_from([-0.1, -0.5, -2.0]),
+    ),
+    max_size=6,
+)
+WORTH = {"1885": (-0.5, 0.9), "1902": (-1.0, 0.6), "white": (-2.0, 0.5), "nine": (-3.0, 0.1)}
+
+
+def draft(answer: str, place: int = 0, fault: DraftFault = "", logprob: float = -0.5) -> Draft:
+    return Draft(answer, (place,), fault=fault, logprob=logprob)
+
+
+def judged(candidates: list[Candidate]) -> list[Judged]:
+    return [Judged(*WORTH.get(one.answer, (-4.0, 0.2))) for one in candidates]
+
+
+def chosen(drafts: list[Draft], *, verified: bool = False, threshold: float = 0.0) -> Choice:
+    candidates = pool(QUESTION, drafts, PASSAGES)
+    rated = rate(QUESTION, candidates, drafts, HITS, judged(candidates) if verified else None)
+    return choose(rated, threshold=threshold, also=0.9)
+
+
+@pytest.mark.parametrize("verified", [False, True])
+@given(drafts=DRAFTS, data=st.data())
+def test_the_order_of_drafts_never_changes_the_choice(
+    drafts: list[Draft], verified: bool, data: st.DataObject
+) -> None:
+    """Where the first draft always wins, this fails at once."""
+    order = data.draw(st.permutations(range(len(drafts))))
+    one = chosen(drafts, verified=verified)
+    other = chosen([drafts[number] for number in order], verified=verified)
+    said = [(r.candidate.answer, r.reason) for r in one.rated]
+    assert said == [(r.candidate.answer, r.reason) for r in other.rated]
+    assert [r.probability for r in one.rated] == pytest.approx([r.probability for r in other.rated])
+
+
+@pytest.mark.parametrize("verified", [False, True])
+@pytest.mark.parametrize("fault", ["empty", "refusal", "echo", "cut"])
+def test_a_draft_with_a_fault_never_wins(fault: DraftFault, verified: bool) -> None:
+    best = draft("1885", fault=fault, logprob=0.0)
+    assert chosen([best], verified=verified) == Choice()
+    choice = chosen([best, best, best, draft("nine", logprob=-9.0)], verified=verified)
+    assert [one.candidate.answer for one in choice.rated] == ["nine"]
+
+
+@given(drafts=DRAFTS)
+def test_what_is_selected_is_what_a_sound_draft_says(drafts: list[Draft]) -> None:
+    """Nobody answers anew: choosing among drafts is all that is done."""
+    sound = {one.answer for one in drafts if not one.fault}
+    choice = chosen(drafts)
+    assert {one.candidate.answer for one in choice.rated} <= sound
+    assert bool(choice.selected) == bool(sound)
+    assert all(0 <= one.probability <= 1 for one in choice.rated)
+
+
+def test_evidence_beats_a_confident_drafter() -> None:
+    """Self-consistent fiction scores high with a verifier that sees no passages."""
+    drafts = [draft("nine", 2, logprob=-0.01), draft("1885", 0, logprob=-1.0)]
+    assert chosen(drafts).rated[0].candidate.answer == "1885"
+
+
+def test_agreement_from_different_passages_counts() -> None:
+    alone = chosen([draft("1885", 0), draft("white", 1)])
+    together = chosen([draft("1885", 0), draft("In 1885", 1)])
+    assert together.rated[0].probability > alone.rated[0].probability
+
+
+@pytest.mark.parametrize("name", ["evidence", "verified"])
+def test_more_evidence_is_never_worse(name: str) -> None:
+    model = fitted(name)
+    weights = dict(zip(model.names, model.weights, strict=True))
+    assert weights.get("held", 0.0) + weights.get("held_share", 0.0) > 0
+    assert weights.get("agreeing", 0.0) >= 0
+
+
+def test_probabilities_differ_from_answer_to_answer() -> None:
+    """A score that is the same for all drafts chooses nothing."""
+    drafts = [draft("1885", 0), draft("1902", 2), draft("nine", 1)]
+    for verified in (False, True):
+        told = [one.probability for one in chosen(drafts, verified=verified).rated]
+        assert len({round(p, 6) for p in told}) == 3
+
+
+def test_consistency_counts_where_it_is_known() -> None:
+    drafts = [draft("1885", 0), draft("1902", 2)]
+    candidates = pool(QUESTION, drafts, PASSAGES)
+    model = Logistic(("consistency",), (0.0,), (1.0,), (1.0,), 0.0)
+    for values in ((-0.1, -3.0), (-3.0, -0.1)):
+        scores = [Judged(value, 0.5) for value in values]
+        best = rate(QUESTION, candidates, drafts, HITS, scores, model=model)[0]
+        assert best.candidate is candidates[values.index(-0.1)]
+        assert best.judged is scores[values.index(-0.1)]
+
+
+def test_signals_say_what_is_known() -> None:
+    drafts = [draft("1885", 0), draft("In 1885", 2, logprob=-0.1), draft("nine", 1), draft("", 1)]
+    drafts[3] = draft("", 1, "empty")
+    candidates = pool(QUESTION, drafts, PASSAGES)
+    held, unheld = (one.signals for one in rate(QUESTION, candidates, drafts, HITS))
+    assert held["held"] == pytest.approx(math.log(3))
+    assert held["held_share"] == pytest.approx(2 / 3)
+    assert held["agreeing"] == pytest.approx(2 / 3)  # of the sound ones
+    assert held["own"] == pytest.approx(1 / 2)
+    assert held["logprob"] == pytest.approx(-0.1)
+    assert held["coverage"] == pytest.approx(1.0)  # "lighthouse" and "built", in one sentence
+    assert held["rank"] == 1.0
+    assert (unheld["held"], unheld["coverage"], unheld["rank"]) == (0.0, 0.0, 0.0)
+
+
+@given(drafts=DRAFTS, threshold=st.floats(0, 1), also=st.floats(0, 1))
+def test_answers_below_the_threshold_are_not_given(
+    drafts: list[Draft], threshold: float, also: float
+) -> None:
+    candidates = pool(QUESTION, drafts, PASSAGES)
+    rated = rate(QUESTION, candidates, drafts, HITS)
+    choice = choose(rated, threshold=threshold, also=also)
+    assert all(one.probability >= threshold for one in choice.selected)
+    assert all(one.probability >= also for one in choice.selected[1:])
+    assert [one.candidate for one in choice.rated] == [one.candidate for one in rated]
+    for one in choice.selected:
+        for other in choice.selected:
+            assert one is other or not one.candidate.terms <= other.candidate.terms
+
+
+def test_several_right_answers_are_given_together() -> None:
+    drafts = [draft("1885", 0), draft("1885", 1), draft("1902", 2)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    assert len(choose(rated, threshold=0.0, also=0.0).selected) == 2
+    assert len(choose(rated, threshold=0.0, also=1.0).selected) == 1
+
+
+def test_an_answer_with_more_words_is_no_further_answer() -> None:
+    drafts = [draft("1885", 0), draft("white 1885", 1)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    choice = choose(rated, threshold=0.0, also=0.0)
+    assert len(choice.selected) == 1
+    assert "says the same" in choice.rated[1].reason
+
+
+def test_an_abstention_says_why() -> None:
+    choice = chosen([draft("nine")], threshold=1.0)
+    assert choice.selected == ()
+    assert "below 1.00" in choice.rated[0].reason
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "expected"),
+    [([], 0), ([0.7], 1), ([0.5, 0.5], 2), ([0.2] * 5, 5), ([0, 0], 2), ([1, 0], 1)],
+)
+def test_perplexity_counts_answers(probabilities: list[float], expected: float) -> None:
+    assert perplexity(probabilities) == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_perplexity_is_between_one_and_all(probabilities: list[float]) -> None:
+    assert 1 - 1e-9 <= perplexity(probabilities) <= len(probabilities) + 1e-9
+
+
+def test_nothing_comes_of_nothing() -> None:
+    assert choose([], threshold=0.0, also=0.0) == Choice()
+    assert rate(QUESTION, [], [], []) == []
