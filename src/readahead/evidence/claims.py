@@ -32,7 +32,7 @@ Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
 
 PARTLY_SHARE = 0.5  # of the claim's weight in one window of sentences
 MIN_PARAPHRASE_SHARE = 0.5  # of the claim's weight in one sentence
-VERBATIM = {"window": 1.0, "missing": 0.0, "names": 0.0, "values": 0.0, "trigrams": 1.0}
+VERBATIM = {"window": 1.0, "names": 0.0, "values": 0.0, "trigrams": 1.0}
 MAX_LOG_ODDS = 6.0  # a judge that is certain is still only a judge
 
 

@@ -1,7 +1,6 @@
 """What of a claim stands in the passages, as a few numbers from which a model tells support.
 
     window   = max_W Σ_i w_i c_iW / Σ_i w_i       W: up to six neighbouring sentences
-    missing  = max_i w_i (1 − c_iW*)              the weightiest item that the best window lacks
     names    = log(1 + names that no passage holds)
     values   = the share of the claim's values, or of their parts, that no passage states
     trigrams = max_s |G(claim) ∩ G(s)| / |G(claim)|    runs of three words in one sentence
@@ -20,7 +19,7 @@ from readahead.evidence.reading import Item, Reading, Sentence
 
 NUM_IN_WINDOW = 6
 
-FEATURES = ("window", "missing", "names", "values", "trigrams")
+FEATURES = ("window", "names", "values", "trigrams")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,6 @@ def cover(claim: Sentence, items: Sequence[Item], reading: Reading) -> Coverage:
     values = [i for i in claimed if items[i].value is not None]
     features = {
         "window": _weighed(items, held) / total,
-        "missing": max((items[i].weight * (1 - held[i]) for i in claimed), default=0.0),
         "names": math.log1p(sum(items[i].is_name and not anywhere[i] for i in claimed)),
         "values": math.fsum(1 - anywhere[i] for i in values) / max(1, len(values)),
         "trigrams": max((len(claim.grams & s.grams) for s in reading.sentences), default=0)
