@@ -77,6 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="auto, cpu, cuda, …")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--n", type=int, default=60)
+    parser.add_argument("--skip", type=int, default=0, help="the first questions: fitted on")
     parser.add_argument("--seed", type=int, default=SEED, help="shuffles the questions")
     parser.add_argument("--presets", default="fast,accurate")
     parser.add_argument("--ablations", action="store_true", help="tell what each part adds")
@@ -103,7 +104,7 @@ def settings(given: argparse.Namespace) -> Config:
 
 def chosen(given: argparse.Namespace, config: Config) -> list[Case]:
     """Return the first n questions after shuffling, with their passages."""
-    cases = read_cases(given.questions)
+    cases = read_cases(given.questions)[given.skip :]
     random.Random(given.seed).shuffle(cases)
     if given.kb and given.passages:
         with KnowledgeBase.open(config) as knowledge:
@@ -157,7 +158,10 @@ def models(file: Path | None) -> dict[str, Logistic]:
 def workload(given: argparse.Namespace) -> str:
     """Return what was asked, over what."""
     over = f"top {NUM_RETRIEVED} of {given.passages.name}" if given.passages else "its documents"
-    return f"{given.questions.name}, each over {over}, plain answers of {MAX_PLAIN_TOKENS} tokens"
+    questions = given.questions.name
+    if given.skip:
+        questions += f" without the first {given.skip}"
+    return f"{questions}, each over {over}, plain answers of {MAX_PLAIN_TOKENS} tokens"
 
 
 def show(found: DraftsReport) -> None:
