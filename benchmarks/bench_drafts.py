@@ -77,7 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="auto, cpu, cuda, …")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--n", type=int, default=60)
-    parser.add_argument("--skip", type=int, default=0, help="the first questions: fitted on")
+    parser.add_argument("--fitted", type=Path, help="recorded for fitting: left out here")
     parser.add_argument("--seed", type=int, default=SEED, help="shuffles the questions")
     parser.add_argument("--presets", default="fast,accurate")
     parser.add_argument("--ablations", action="store_true", help="tell what each part adds")
@@ -104,7 +104,11 @@ def settings(given: argparse.Namespace) -> Config:
 
 def chosen(given: argparse.Namespace, config: Config) -> list[Case]:
     """Return the first n questions after shuffling, with their passages."""
-    cases = read_cases(given.questions)[given.skip :]
+    cases = read_cases(given.questions)
+    if given.fitted:
+        lines = given.fitted.read_text(encoding="utf-8").split("\n")
+        seen = {json.loads(line)["question"] for line in lines if line}
+        cases = [case for case in cases if case.question not in seen]
     random.Random(given.seed).shuffle(cases)
     if given.kb and given.passages:
         with KnowledgeBase.open(config) as knowledge:
@@ -159,8 +163,8 @@ def workload(given: argparse.Namespace) -> str:
     """Return what was asked, over what."""
     over = f"top {NUM_RETRIEVED} of {given.passages.name}" if given.passages else "its documents"
     questions = given.questions.name
-    if given.skip:
-        questions += f" without the first {given.skip}"
+    if given.fitted:
+        questions += " without those that were fitted on"
     return f"{questions}, each over {over}, plain answers of {MAX_PLAIN_TOKENS} tokens"
 
 
