@@ -18,9 +18,12 @@ ALLOWED: dict[str, set[str]] = {
     "reply": BASE | MIDDLE | {"citing"},
     "turns": {"errors"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
-    "engine": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge"},
+    "drafted": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
+    "engine": BASE | MIDDLE | {"reply", "turns", "plain", "drafted", "knowledge", "speculation"},
     "session": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation", "engine"},
-    "evaluation": BASE | MIDDLE | {"plain", "knowledge", "speculation", "engine", "session"},
+    "evaluation": BASE
+    | MIDDLE
+    | {"plain", "drafted", "knowledge", "speculation", "engine", "session"},
     "server": BASE | MIDDLE | {"knowledge", "speculation", "engine", "session", "evaluation"},
     "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},
     "__main__": {"cli"},

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import CHINESE, wording
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter, Vectors
+from readahead.speculation.answers.audit import audit
 from readahead.speculation.answers.breaker import Breaker
-from readahead.speculation.answers.choose import Rated
 from readahead.speculation.answers.speculate import Outcome, Speculator
 from readahead.trace import Trace
 from readahead.turns import Turns
@@ -37,6 +38,7 @@ class DraftedRun:
         trace: Of the request.
         question: As the user asked it.
         turns: Who may use the models.
+        forget: Called once drafting ends, however it does.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class DraftedRun:
         trace: Trace,
         question: str,
         turns: Turns,
+        forget: Callable[[], None] = lambda: None,
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
@@ -55,6 +58,7 @@ class DraftedRun:
         self._trace = trace
         self._question = question
         self._turns = turns
+        self._forget = forget
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer.
@@ -90,12 +94,17 @@ class DraftedRun:
         except Failed as failure:
             self._breaker.failed(str(failure))
             raise
+        # The question's fault, not that of a part: say it does not fit the drafter.
+        except InputError as error:
+            raise Failed(f"drafting refused: {error.message}") from error
         # Whatever fails in here, plain RAG can still answer.
         except Exception as error:
             reason = f"drafting failed: {error or type(error).__name__}"
             self._breaker.failed(reason)
             self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {error}"
             raise Failed(reason) from error
+        finally:
+            self._forget()
         if outcome.is_cancelled:
             return outcome, hits
         if outcome.answers or not hits:
@@ -176,55 +185,3 @@ def notes_of(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> tuple[s
         f"{best.probability:.2f}, below {threshold:.2f} (drafts.threshold); it stands in "
         f"{len(best.candidate.held)} of the passages.",
     )
-
-
-def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, object]:
-    """Return all that was drafted and why one was chosen, as JSON values."""
-    number_of = {
-        number: place
-        for place, one in enumerate(outcome.choice.rated)
-        for number in one.candidate.drafts
-    }
-    return {
-        "threshold": threshold,
-        "selection_perplexity": outcome.choice.perplexity,
-        "num_saved_drafts": outcome.num_saved,
-        "drafts": [
-            {
-                "answer": draft.answer,
-                "rationale": draft.rationale,
-                "passages": [hits[place].passage.id for place in draft.places],
-                "num_prompt_tokens": draft.num_prompt_tokens,
-                "num_tokens": draft.num_tokens,
-                "seconds": draft.seconds,
-                "logprob": draft.logprob,
-                "candidate": number_of.get(number),
-                "fault": draft.fault,
-            }
-            for number, draft in enumerate(outcome.drafts)
-        ],
-        "candidates": [_shown(one, hits) for one in outcome.choice.rated],
-    }
-
-
-def _shown(one: Rated, hits: Sequence[Hit]) -> dict[str, object]:
-    judged = one.judged
-    return {
-        "answer": one.candidate.answer,
-        "probability": one.probability,
-        "consistency": judged.consistency if judged else None,
-        "support": judged.support if judged else None,
-        "signals": dict(one.signals),
-        "selected": not one.reason,
-        "reason": one.reason,
-        "evidence": [
-            {
-                "passage_id": hits[held.place].passage.id,
-                "document": hits[held.place].passage.document,
-                "start": held.start,
-                "end": held.end,
-                "text": held.text,
-            }
-            for held in one.candidate.held
-        ],
-    }

@@ -23,6 +23,7 @@ from readahead.plain import PlainRun
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
 from readahead.speculation.answers.breaker import Breaker
+from readahead.speculation.answers.calibration import Calibration
 from readahead.speculation.answers.speculate import Speculator, read_calibration
 from readahead.trace import Trace
 from readahead.turns import Turns
@@ -112,11 +113,17 @@ class Engine:
     @cached_property
     def speculator(self) -> Speculator:
         """Return what drafts answers and chooses among them."""
-        target = Remembering(self.target)
+        return self.new_speculator(read_calibration(self.config.kb))
+
+    def new_speculator(self, calibration: Calibration | None = None) -> Speculator:
+        """Return what drafts as the settings say, with probabilities as ``calibration`` says."""
+        target = self._remembering
         drafter = target if self.drafter is self.target else self.drafter
-        return Speculator(
-            drafter, target, self.config.drafts, calibration=read_calibration(self.config.kb)
-        )
+        return Speculator(drafter, target, self.config.drafts, calibration=calibration)
+
+    @cached_property
+    def _remembering(self) -> Remembering:
+        return Remembering(self.target)
 
     @cached_property
     def breaker(self) -> Breaker:
@@ -206,9 +213,7 @@ class Engine:
             raise InputError(
                 f"There is no method {method!r}.", remedy=f"Use: {', '.join(METHODS)}."
             )
-        target = self.load(
-            method
-        ).target  # before the clock starts: this time is not the question's
+        target = self.load(method).target  # before the clock starts: not the question's time
         trace = Trace("ask", question=question, method=method, target=target.name)
         cancelled = self.turns.or_interrupted(cancelled)
         try:
@@ -251,10 +256,15 @@ class Engine:
         self, question: str, filter: Filter | None, cancelled: Cancelled, trace: Trace
     ) -> Iterator[Event]:
         """Yield an answer by drafts, or a plain one where drafting fails."""
-        run = DraftedRun(self.knowledge, self.speculator, self.breaker, trace, question, self.turns)
+        forget = self._remembering.forget  # what the target read for this question alone
+        run = DraftedRun(
+            self.knowledge, self.speculator, self.breaker, trace, question, self.turns, forget
+        )
         try:
             yield from run.events(filter, cancelled)
+            return
         except Failed as failure:
-            trace.attributes["method"] = "plain"
             note = f"Answered plainly, because {failure}."
-            yield from self._plain(question, filter, cancelled, trace, notes=(note,))
+        # Not in the handler: until it ends, the error keeps what the failed step had in memory.
+        trace.attributes["method"] = "plain"
+        yield from self._plain(question, filter, cancelled, trace, notes=(note,))

@@ -13,6 +13,7 @@ import typer
 
 from readahead import __version__
 from readahead.cli import (
+    calibration,
     chat,
     documents,
     evaluations,
@@ -64,6 +65,7 @@ for command in (
     documents.reembed,
     questions.search,
     questions.ask,
+    calibration.calibrate,
     chat.chat,
     traces.trace,
     verify.verify,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated, get_args
 
 import typer
@@ -12,6 +13,7 @@ from readahead.config import Config, Dtype, load_config
 from readahead.errors import InputError
 from readahead.knowledge import STDIN, KnowledgeBase
 
+NAMED_THRESHOLDS = ("strict", "lenient")
 Kb = Annotated[
     str | None,
     typer.Option(
@@ -32,6 +34,17 @@ Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, c
 Precision = Annotated[
     str | None,
     typer.Option("--dtype", metavar="DTYPE", help=f"One of {', '.join(get_args(Dtype))}."),
+]
+Drafter = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="What writes drafts; else the target does."),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PRESET",
+        help="Of drafts: fast (evidence alone chooses) or accurate (the target does, too).",
+    ),
 ]
 TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
 
@@ -69,6 +82,22 @@ def settings(
             f"The knowledge base {config.kb} is a file.", remedy="Choose a folder with --kb."
         )
     return config
+
+
+def threshold_of(text: str | None) -> str | float | None:
+    """Return a threshold of drafts: ``strict``, ``lenient`` or a probability.
+
+    Raises:
+        InputError: It is none of them.
+    """
+    if text in (None, *NAMED_THRESHOLDS):
+        return text
+    with suppress(ValueError):
+        if 0 <= (probability := float(text)) <= 1:
+            return probability
+    raise InputError(
+        f"{text!r} is no threshold.", remedy="Give strict, lenient or a probability in [0, 1]."
+    )
 
 
 def note_words_only(knowledge: KnowledgeBase) -> None:

@@ -23,9 +23,11 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from readahead.types import Answer, Citation, Passage, Usage
 
+COLUMNS = 100  # of a page: tables and timelines are drawn for it
 DONE_WITH_FAILURES = 1  # the exit status of a command that did only a part
 # Control characters but tab and line feed, the marks that turn the direction of text around, and
 # invisible tags: what a document or a model wrote must not drive the terminal.
@@ -46,6 +48,27 @@ def one_line(text: str, max_cells: int | None = None) -> str:
     if max_cells is None or cell_len(line) <= max_cells:
         return line
     return set_cell_size(line, max_cells - 1).rstrip() + "…"
+
+
+def wrapped(text: str, indent: str) -> Iterator[str]:
+    """Yield ``text`` in lines of the page's width; wide characters count twice."""
+    width = COLUMNS - len(indent)
+    for line in Text(printable(text)).wrap(Console(width=width), width):
+        yield indent + line.plain.rstrip()
+
+
+def is_coloured() -> bool:
+    """Return whether stdout shows colours."""
+    console = Console()
+    return console.is_terminal and not console.no_color and console.color_system is not None
+
+
+def say_styled(line: Text) -> None:
+    """Print a line that is printable, with its styles if stdout shows colours."""
+    if is_coloured():
+        Console().print(line, soft_wrap=True)
+    else:
+        say(line.plain)
 
 
 def say(text: str = "", *, end: str = "\n") -> None:
@@ -81,6 +104,8 @@ def answer_json(answer: Answer) -> dict[str, object]:
     """Return the answer as ``ask --json`` prints it: its text is called ``answer``."""
     fields = _plain(answer)
     assert isinstance(fields, dict)
+    if not answer.audit:
+        del fields["audit"]
     return {"answer": fields.pop("text"), **fields}
 
 
@@ -114,6 +139,8 @@ def citation_lines(citation: Citation) -> str:
 def figures_line(answer: Answer) -> str:
     """Return one line of figures of an answer."""
     timing, usage = answer.timing, answer.usage
+    if answer.audit:
+        return _drafts_figures(answer)
     rate = 1 / timing.tpot_s if timing.tpot_s else 0.0
     supported = "" if answer.abstained else f"{answer.confidence:.0%} of sentences supported · "
     return (
@@ -123,18 +150,30 @@ def figures_line(answer: Answer) -> str:
     )
 
 
+def _drafts_figures(answer: Answer) -> str:
+    timing, drafts = answer.timing, answer.audit["drafts"]
+    assert isinstance(drafts, list)
+    right = "" if answer.abstained else f"right with probability {answer.confidence:.2f} · "
+    return (
+        f"{right}{len(drafts)} drafts · answer after {timing.e2e_s:.2f} s "
+        f"(retrieval {timing.retrieval_s:.2f} s) · trace {answer.trace_id}"
+    )
+
+
 def _prompt_figures(usage: Usage) -> str:
     reused = f", {usage.reused_tokens} of them read before" if usage.reused_tokens else ""
     return f"{usage.prompt_tokens} tokens in the prompt{reused}"
 
 
-def print_answer(events: Iterable[str | Citation | Answer]) -> None:
-    """Print an answer while it is written, then its citations and figures."""
+def print_answer(events: Iterable[str | Citation | Answer]) -> Answer:
+    """Print an answer while it is written, then its citations and figures; return it."""
     for event in events:
         if isinstance(event, str):
             say(event, end="")
         elif isinstance(event, Answer):
             _finish(event)
+            return event
+    raise AssertionError("the events of an answer end with an Answer")
 
 
 def _finish(answer: Answer) -> None:

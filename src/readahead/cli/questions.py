@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from readahead.cli.explain import evidence, tables
 from readahead.cli.filters import Documents, Kinds, Metadata, search_filter
 from readahead.cli.options import (
     Device,
+    Drafter,
     Json,
     Kb,
     LexicalOnly,
     Precision,
+    Preset,
     Target,
     TopK,
     note_words_only,
     settings,
     text_of,
+    threshold_of,
 )
 from readahead.cli.output import (
     answer_json,
+    is_coloured,
     note,
     one_line,
     passage_json,
@@ -28,9 +33,12 @@ from readahead.cli.output import (
     print_answer,
     say,
     say_json,
+    say_styled,
     working,
 )
+from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
+from readahead.types import Answer
 
 if TYPE_CHECKING:
     from readahead.engine import Engine
@@ -49,6 +57,19 @@ Inject = Annotated[
         help="Retrieve again while the answer is written, if its passages seem to lack it.",
     ),
 ]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P",
+        help="Of drafts: strict, lenient, or the probability of being right from which on to "
+        "answer.",
+    ),
+]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Show all drafts, why one was chosen, and its evidence."),
+]
+DRAFTS = "drafts"
 SHOWN_CELLS = 240
 
 
@@ -87,10 +108,18 @@ def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Any text; - reads stdin.")],
     kb: Kb = None,
     method: Annotated[
-        str, typer.Option(metavar="METHOD", help="plain: retrieve, then answer.")
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="plain: retrieve, then answer; drafts: draft several answers small, and choose by "
+            "evidence.",
+        ),
     ] = "plain",
     k: TopK = None,
     target: Target = None,
+    drafter: Drafter = None,
+    preset: Preset = None,
+    threshold: Threshold = None,
     device: Device = None,
     dtype: Precision = None,
     max_new_tokens: MaxNewTokens = None,
@@ -101,6 +130,7 @@ def ask(
     kinds: Kinds = None,
     metadata: Metadata = None,
     lexical_only: LexicalOnly = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with citations."""
@@ -116,20 +146,42 @@ def ask(
         generation__temperature=temperature,
         generation__seed=seed,
         inject__enabled=inject,
+        models__drafter=drafter,
+        drafts__preset=preset,
+        drafts__threshold=threshold_of(threshold),
     )
+    if explain and method != DRAFTS:
+        raise InputError(
+            f"--explain tells of drafts; the method {method!r} has none.",
+            remedy="Add: --method drafts",
+        )
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
-        engine = _engine(knowledge)
+        engine = _engine(knowledge, method)
         if as_json:
             say_json(answer_json(engine.ask(text, method=method, filter=chosen)))
-        else:
-            print_answer(engine.stream(text, method=method, filter=chosen))
+            return
+        answer = print_answer(engine.stream(text, method=method, filter=chosen))
+        if explain:
+            _explain(answer, knowledge)
 
 
-def _engine(knowledge: KnowledgeBase) -> Engine:
+def _explain(answer: Answer, knowledge: KnowledgeBase) -> None:
+    """Print all that was drafted; nothing where a plain answer stepped in, and its note says so."""
+    if not answer.audit:
+        return
+    say()
+    for row in tables(answer.audit):
+        say(row)
+    say()
+    for line in evidence(answer.audit, knowledge.store.passage, is_coloured=is_coloured()):
+        say_styled(line)
+
+
+def _engine(knowledge: KnowledgeBase, method: str) -> Engine:
     with working("Loading the models"):
         from readahead.engine import Engine  # takes seconds: after what may be wrong
 
-        return Engine(knowledge).load()
+        return Engine(knowledge).load(method)

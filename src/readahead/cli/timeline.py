@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
+from readahead.cli.explain import tables
+from readahead.cli.output import COLUMNS, one_line, wrapped
 
-from readahead.cli.output import one_line, printable
-
-COLUMNS = 100
 MIN_NAME, MAX_NAME = 8, 24
 # From seldom busy to always: an aggregated span covers the pauses between its steps, too.
 SHADES = "░▒▓█"
-_TOLD_ELSEWHERE = {"question", "answer", "asked_s", "e2e_s", "passages", "citations"}
+_TOLD_ELSEWHERE = frozenset(
+    ("question", "answer", "asked_s", "e2e_s", "passages", "citations", "drafts", "inject")
+)
 # What happened long before the question was asked is listed, but not drawn.
 MAX_TYPING_S = 15.0
+BEFORE = "before"
 
 
 def num_seconds(trace: Mapping[str, Any]) -> float:
@@ -42,17 +42,22 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     total_s, window = num_seconds(trace), _window(trace)
     yield one_line(f"{trace['kind']} {trace['id']} · {when:%Y-%m-%d %H:%M:%S} · {total_s:.2f} s")
     if question := attributes.get("question"):
-        yield from _wrapped(str(question), "  ")
+        yield from wrapped(str(question), "  ")
     yield ""
     yield from _bars(trace["spans"], window, attributes.get("asked_s"))
     yield ""
     yield from _figures(trace)
     if passages := attributes.get("passages"):
         listed = " · ".join(f"{passage['id']} ({passage['score']:.3g})" for passage in passages)
-        yield from _wrapped(f"passages: {listed}", "  ")
+        yield from wrapped(f"passages: {listed}", "  ")
+    for record in attributes.get("inject", ()):
+        yield from wrapped(_considered(record), "  ")
+    if drafts := attributes.get("drafts"):
+        yield ""
+        yield from tables(drafts)
     if answer := attributes.get("answer"):
         yield ""
-        yield from _wrapped(str(answer), "  ")
+        yield from wrapped(str(answer), "  ")
     for citation in attributes.get("citations", ()):
         place = f"{citation['passage_id']} [{citation['start']}:{citation['end']}]"
         yield f"  [{citation['marker']}] {one_line(place)}"
@@ -85,7 +90,7 @@ def _bar(span: Mapping[str, Any], window: tuple[float, float], width: int) -> st
     start_s: float = span["start_s"]
     end_s: float = window[1] if span["end_s"] is None else span["end_s"]
     if end_s < window[0]:
-        return " " * width
+        return BEFORE.ljust(width)
     first = min(round(_share(start_s, window) * width), width - 1)
     last = min(max(round(_share(end_s, window) * width), first + 1), width)
     busy: float = span["busy_s"] / (end_s - start_s) if end_s > start_s else 1.0
@@ -108,15 +113,33 @@ def _figures(trace: Mapping[str, Any]) -> Iterator[str]:
     for name, values in rows.items():
         listed = " · ".join(f"{key} {_shown(value)}" for key, value in values.items())
         if listed:
-            yield from _wrapped(f"{name}: {listed}", "  ")
+            yield from wrapped(f"{name}: {listed}", "  ")
+
+
+def _considered(record: Mapping[str, Any]) -> str:
+    """Return what came of asking whether to retrieve again: when, why, and what was injected."""
+    told = [
+        f"inject at {record['moment']}, token {record['at_token']}: the passages lack the answer "
+        f"with probability {record['probability']:.2f}"
+    ]
+    if injected := record.get("injected"):
+        told.append(
+            f"injected {' '.join(injected)}, {record['num_tokens']} tokens, "
+            f"{record['num_taken_back']} taken back"
+        )
+    if "retrieved" in record:
+        ids = " ".join(hit["id"] for hit in record["retrieved"])
+        told.append(f"retrieved {ids or 'nothing'} for “{record['query']}”")
+    if "reason" in record:
+        told.append(f"nothing injected: {record['reason']}")
+    if signals := record.get("signals"):
+        told.append(f"signals: {_shown(signals)}")
+    return " · ".join(told)
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_shown(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _wrapped(text: str, indent: str) -> Iterator[str]:
-    """Yield ``text`` in lines of the page's width; wide characters count twice."""
-    width = COLUMNS - len(indent)
-    for line in Text(printable(text)).wrap(Console(width=width), width):
-        yield indent + line.plain.rstrip()

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from readahead.cli.options import Json, Kb, settings
-from readahead.cli.output import note, one_line, say, say_json
-from readahead.cli.timeline import COLUMNS, num_seconds, timeline
+from readahead.cli.output import COLUMNS, note, one_line, say, say_json
+from readahead.cli.timeline import num_seconds, timeline
 from readahead.knowledge import KnowledgeBase
 
 
