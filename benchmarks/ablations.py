@@ -3,6 +3,7 @@
 Recorded are, of each question: drafts from several choices of passages, the target's own draft, and
 what the verifier thinks of every different answer, behind all passages. Each variant then chooses
 among some of them with a model that is told some of the signals; no model writes anything again.
+There is one round: what is refined in a second one does not show here.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ MODELS = {"fast": "evidence", "accurate": "verified"}  # as shipped, by preset
 WITHOUT = {
     "consistency": frozenset({"consistency", "consistency_lead"}),
     "support": frozenset({"support"}),
-    "evidence": frozenset({"held", "held_share", "own", "coverage", "rank"}),
+    "evidence": frozenset(
+        {"held", "held_share", "own", "coverage", "rank", "claim", "conflict"},
+    ),
 }
 
 

@@ -43,7 +43,8 @@ def cases(tmp_path: Path) -> list[Case]:
 
 @pytest.fixture
 def contest() -> Contest:
-    return Contest(ending(0), ending(10), load_config({"drafts.adaptive": False}))
+    settings = {"drafts.adaptive": False, "drafts.max_refinements": 0}
+    return Contest(ending(0), ending(10), load_config(settings))
 
 
 def test_a_model_knows_nothing_of_what_is_left_out() -> None:
