@@ -1,15 +1,14 @@
-"""Record short drafts, plain answers and the verifier's scores for RAMDocs questions.
+"""Record short drafts and the verifier's scores for RAMDocs questions.
 
 One line of JSON a question, so that choosing can be fitted and compared without any model:
 
-    {"question", "golds", "wrongs", "documents": [text],
-     "plain": {"answer", "logprob", "seconds"},
-     "drafts": {NAME: [{"answer", "place", "fault", "logprob", "seconds"}]},
+    {"question", "golds", "wrongs", "documents": [text], "types": [type],
+     "drafts": {AUTHOR: [{"answer", "places", "fault", "logprob", "seconds", …}]},
      "judged": {answer: {"open": {"consistency", "support"}, "closed": {…}}}}
 
-``open`` is behind all documents, ``closed`` without any. Drafts are of single documents, by the drafter and by the target; ``whole``, of all documents, is
-the target's. What is there already is not done
-again, so a run can be stopped and taken up.
+AUTHOR is ``drafter`` or ``target``, each of single documents, or ``whole``, the target's of all.
+``open`` is what the target thinks of an answer behind all documents, ``closed`` without any. What
+is there already is not done again, so a run can be stopped and taken up.
 
     python scripts/record_drafts.py FILE --questions RAMDOCS [--drafter NAME] [--target NAME]
 """
@@ -18,23 +17,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from readahead.lm.generate import stream
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import build_prompt
 from readahead.lm.remember import Remembering
-from readahead.lm.sample import SamplingParams
 from readahead.lm.weights import pull
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.verify import Claim, Verifier
 from readahead.types import Passage
-
-MAX_PLAIN_TOKENS = 64
 
 
 def main() -> None:
@@ -45,11 +38,10 @@ def main() -> None:
     parser.add_argument("--drafter", default="qwen2.5-coder-0.5b")
     parser.add_argument("--target", default="qwen2.5-coder-1.5b")
     parser.add_argument("--n", type=int, default=60)
-    parser.add_argument("--all", action="store_true", help="plain answers and drafts by the target")
     args = parser.parse_args()
     rows = [json.loads(line) for line in args.questions.read_text("utf-8").splitlines()][: args.n]
     done = args.file.read_text("utf-8").splitlines() if args.file.exists() else []
-    recorder = Recorder(_load(args.drafter), _load(args.target), args.all)
+    recorder = Recorder(_load(args.drafter), _load(args.target))
     with args.file.open("a", encoding="utf-8") as file:
         for row in rows[len(done) :]:
             file.write(json.dumps(recorder.record(row), ensure_ascii=False) + "\n")
@@ -63,12 +55,8 @@ def _load(name: str) -> TransformersModel:
 class Recorder:
     """Runs both models on one question after the other."""
 
-    def __init__(self, drafter: TransformersModel, target: TransformersModel, is_all: bool) -> None:
-        self._drafters = {"drafter": Drafter(drafter)}
-        self._is_all = is_all
-        if is_all:
-            self._drafters["target"] = Drafter(target)
-        self._target = target
+    def __init__(self, drafter: TransformersModel, target: TransformersModel) -> None:
+        self._drafters = {"drafter": Drafter(drafter), "target": Drafter(target)}
         reading = Remembering(target)
         self._whole = Drafter(reading)
         self._verifier = Verifier(reading)
@@ -80,7 +68,6 @@ class Recorder:
             for place, document in enumerate(row["documents"])
         ]
         question = row["question"]
-        plain = self._plain(question, passages) if self._is_all else None
         singles = [(place,) for place in range(len(passages))]
         drafts = {
             name: [asdict(draft) for draft in drafter.draft(question, passages, singles)]
@@ -96,23 +83,8 @@ class Recorder:
             "wrongs": row["wrong_answers"],
             "documents": [document["text"] for document in row["documents"]],
             "types": [document["type"] for document in row["documents"]],
-            "plain": plain,
             "drafts": drafts,
             "judged": self._judged(question, passages, answers),
-        }
-
-    def _plain(self, question: str, passages: Sequence[Passage]) -> dict[str, Any]:
-        began_s = time.perf_counter()
-        room = self._target.max_context_tokens - MAX_PLAIN_TOKENS
-        prompt = build_prompt(self._target.tokenizer, question, passages, max_tokens=room)
-        params = SamplingParams(max_new_tokens=MAX_PLAIN_TOKENS)
-        pieces = list(stream(self._target, prompt.token_ids, params))
-        logprobs = [logprob for piece in pieces for logprob in piece.logprobs]
-        return {
-            "answer": "".join(piece.text for piece in pieces).strip(),
-            "logprob": sum(logprobs) / max(1, len(logprobs)),
-            "seconds": time.perf_counter() - began_s,
-            "num_prompt_tokens": len(prompt.token_ids),
         }
 
     def _judged(

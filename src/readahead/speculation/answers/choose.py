@@ -162,6 +162,7 @@ def signals(
     ``own``: the share of its drafts whose own passages hold it; ``logprob``: ln ρ_draft of its
     best draft; ``coverage``: the share of the question's content in the best sentence that holds
     it, or in that one's passage; ``rank``: of the best passage that holds it, 1 for the first;
+    ``whole``: whether a draft from all passages, the target's own, gives it;
     ``length``: in content terms; ``claim``: the score of the evidence checker; ``conflict``: how
     much of it a sentence that contradicts it speaks of; ``consistency``, ``support``: the
     verifier's; ``consistency_lead``: over the best other.
@@ -182,6 +183,7 @@ def signals(
             "logprob": max(drafts[d].logprob for d in candidate.drafts),
             "coverage": held_by[number],
             "rank": 1 / (1 + min(places)) if places else 0.0,
+            "whole": float(any(len(drafts[d].places) == len(hits) for d in candidate.drafts)),
             "length": math.log1p(len(candidate.terms)),
             "claim": claims[number].score,
             "conflict": max((c.shared for c in claims[number].conflicting), default=0.0),
