@@ -43,7 +43,7 @@ class Outcome:
         choice: Among the different answers.
         num_saved: Drafts that were not written because the first ones agreed.
         hits: The passages that all places count.
-        feedback: What the drafter was told of an earlier round; "" if this is the first.
+        feedback: What was told of an earlier round, or of the answers of parts; "" if nothing.
         is_cancelled: Whether it was ended before there was an outcome.
     """
 
@@ -158,6 +158,30 @@ class Speculator:
             best = again
         return best
 
+    def combine(
+        self,
+        question: str,
+        known: str,
+        hits: Sequence[Hit],
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> Outcome:
+        """Return the target's answer to a question whose parts are answered, rated like a draft.
+
+        Args:
+            question: The whole one.
+            known: One line with the parts and their answers.
+            hits: The passages that hold them.
+            cancelled: Asked before each model step.
+            trace: Gets ``draft`` and ``verify`` spans and the counters of tokens.
+
+        Raises:
+            ContextOverflow: The question does not fit.
+        """
+        asked = _Asked(question, tuple(hits), (), cancelled, trace or Trace("combine"))
+        return self._chosen(asked, (), self._of_target(asked, known), known)
+
     @property
     def threshold(self) -> float:
         """Return the probability from which on to answer."""
@@ -186,13 +210,14 @@ class Speculator:
                 )
         return drafts
 
-    def _of_target(self, asked: _Asked) -> list[Draft]:
+    def _of_target(self, asked: _Asked, known: str = "") -> list[Draft]:
         """Return the target's own draft, from all passages."""
         everything = [tuple(range(len(asked.hits)))]
         return self._whole.draft(
             asked.question,
             asked.passages,
             everything,
+            feedback=known,
             cancelled=asked.cancelled,
             trace=asked.trace,
         )
