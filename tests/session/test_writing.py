@@ -120,7 +120,7 @@ def test_a_turn_behind_an_answer_with_a_note_is_that_of_a_cold_run(
         first = session.turns[0]
         assert [p.id for p in first.injected] == ["4.1.0"] * (placement != "prompt")
         assert [p.id for p in first.passages] == ids(session) == ["3.1.0", "4.1.0"]
-        held = session._prefetcher._on(session._conversation.context)
+        held = session._prefetcher._readings.on(session._conversation.context)
         assert held is not None
         assert held.cache.length == len(held.token_ids)
         monkeypatch.setattr(Injecting, "_may_inject", lambda self: False)
@@ -273,7 +273,7 @@ def test_who_leaves_before_all_that_was_written_came_out_can_go_on(
 
 def follow(engine: Engine, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask what follows a turn that was ended, and compare it with a cold run."""
-    held = session._prefetcher._on(session._conversation.context)
+    held = session._prefetcher._readings.on(session._conversation.context)
     assert held is not None
     assert held.cache.length == len(held.token_ids)
     monkeypatch.setattr(Injecting, "_may_inject", lambda self: False)

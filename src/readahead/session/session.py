@@ -17,15 +17,17 @@ from readahead.engine import Engine
 from readahead.errors import InputError, StoreError
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
-from readahead.lm.prompt import Prompt, num_tokens
+from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
 from readahead.plain import check_passages, fitting_notes, sampling_params
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.session.conversation import Conversation, Search
+from readahead.session.outcome import note_injected, note_outcome, reading_notes
 from readahead.session.said import Saying, Turn
 from readahead.session.saved import restore, save
+from readahead.session.suggestions import Suggestions
 from readahead.session.worker import Status, Worker
 from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
@@ -33,19 +35,9 @@ from readahead.speculation.retrieval.guess import Event as Written
 from readahead.speculation.retrieval.guess import Found, Request, Start
 from readahead.speculation.retrieval.inject import Injected
 from readahead.speculation.retrieval.prefetch import Prefetcher
-from readahead.speculation.retrieval.suggest import asking, is_supported, read_questions
 from readahead.trace import Trace
 
 METHOD = "prefetch"
-BLENDED = (
-    "The passages were read approximately, as cache.reuse is blend: "
-    "the answer may differ from that of a full reading."
-)
-PACKED = (
-    "Part of the prompt was read from a packed prefix (cache.storage): "
-    "the answer may differ from that of a full reading."
-)
-NUM_TOKENS_EACH = 24  # of a suggestion
 
 
 class Session:
@@ -73,7 +65,6 @@ class Session:
         self._filter = filter
         self._injects = config.inject.enabled if inject is None else inject
         self._conversation = Conversation(engine, filter)
-        self._suggestions: tuple[str, ...] = ()
         self._free = threading.Lock()  # held while an answer is given
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
         write = self._write if self._injects else None
@@ -83,6 +74,7 @@ class Session:
             max_tokens=engine.max_prompt_tokens,
             params=sampling_params(config.generation),
         )
+        self._suggestions = Suggestions(engine, self._prefetcher, self._request)
         self._worker = Worker(
             self._prefetcher,
             self._request,
@@ -153,7 +145,7 @@ class Session:
 
         They are made up between turns, while nothing else runs; none until then.
         """
-        return self._suggestions if self._conversation.is_current else ()
+        return self._suggestions.questions if self._conversation.is_current else ()
 
     def type(self, text: str) -> None:
         """Say what stands in the input line now; returns at once."""
@@ -185,7 +177,7 @@ class Session:
             trace.attributes |= {
                 "question": question,
                 "asked_s": trace.now_s(),
-                "was_suggested": question in self._suggestions,
+                "was_suggested": question in self._suggestions.questions,
             }
             is_sound = False
             try:
@@ -201,7 +193,7 @@ class Session:
                 # An answer is worth more than its trace.
                 with suppress(StoreError):
                     engine.knowledge.keep_trace(trace)
-                self._suggestions = ()
+                self._suggestions.forget()
                 self._worker.go_on()
 
     @contextmanager
@@ -219,7 +211,7 @@ class Session:
         check_passages(start.prompt, self._request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
         if passages:
-            self._note(start, trace)
+            note_outcome(self._prefetcher, start, engine.config.prefetch.policy, trace)
         notes = found.notes if isinstance(found, Search) else ()
         asked_s = trace.attributes["asked_s"]
         assert isinstance(asked_s, float)
@@ -230,7 +222,7 @@ class Session:
             engine.config,
             similarity=engine.knowledge.similarity,
             method=METHOD,
-            notes=(*notes, *fitting_notes(start.prompt), *_reading_notes(start.reading)),
+            notes=(*notes, *fitting_notes(start.prompt), *reading_notes(start.reading)),
             asked_s=asked_s,
         )
         if not passages:
@@ -256,49 +248,7 @@ class Session:
         return known or self._conversation.find(question, trace)
 
     def _suggest(self, cancelled: Cancelled, trace: Trace) -> bool:
-        """Make up the next questions and get ready for them; return whether that is done."""
-        config, conversation = self._engine.config.prefetch, self._conversation
-        if not config.num_suggestions or not conversation.context.parts:
-            return True
-        with trace.span("suggest") as span:
-            written = self._written(cancelled, trace)
-            if written is None:
-                return False
-            asked = [turn.question for turn in conversation.turns]
-            kept = [q for q in read_questions(written, asked) if self._is_supported(q, trace)]
-            span.attributes["suggestions"] = kept = kept[: config.num_suggestions]
-        self._suggestions = tuple(kept)
-        prefetcher, request = self._prefetcher, self._request
-        for question in kept[1:]:
-            prefetcher.prepare(question, request, cancelled=cancelled, trace=trace)
-        # The likeliest last: it stays in the cache that the next question is read on.
-        for question in kept[:1]:
-            prefetcher.finish(question, request, cancelled=cancelled, trace=trace)
-        return True
-
-    def _written(self, cancelled: Cancelled, trace: Trace) -> str | None:
-        """Return what the target writes when it is asked for the next questions."""
-        conversation, target = self._conversation, self._engine.target
-        last, num = conversation.turns[-1], self._engine.config.prefetch.num_suggestions
-        shown = {passage.id for passage in conversation.context.passages}
-        is_stale = self._engine.knowledge.store.stale_test()
-        neighbours = [
-            hit.passage
-            for hit in conversation.found[-1].hits
-            if hit.passage.id not in shown and not is_stale(hit.passage.id)
-        ]
-        parts = asking(target.tokenizer, conversation.context, last.question, neighbours, num)
-        params = SamplingParams(max_new_tokens=NUM_TOKENS_EACH * num)
-        if num_tokens(parts) + params.max_new_tokens > target.max_context_tokens:
-            return ""
-        return self._prefetcher.write(
-            parts, conversation.context, params, cancelled=cancelled, trace=trace
-        )
-
-    def _is_supported(self, question: str, trace: Trace) -> bool:
-        found = self._prefetcher.look_up(question, trace)
-        is_in_context = isinstance(found, Search) and bool(found.verdict and found.verdict.skip)
-        return is_in_context or is_supported(found.hits)
+        return self._suggestions.make(self._conversation, cancelled, trace)
 
     def _find(self, question: str, trace: Trace) -> Found:
         return self._conversation.find(question, trace)
@@ -328,18 +278,13 @@ class Session:
 
     def _pieces(self, start: Start, saying: Saying, reply: Reply, trace: Trace) -> Iterator[Piece]:
         """Yield the pieces of the answer; what was injected is shown and traced from here on."""
-        shown = trace.attributes["passages"]
-        assert isinstance(shown, list)
         for event in self._engine.turns.steps(start.events):
             saying.push(event)
             if not isinstance(event, Injected):
                 yield event
                 continue
-            # What was ready behind the place where they stand is read again.
-            ready = min(trace.counters["reused_tokens"], start.reading.cache.length)
-            trace.counters["reused_tokens"] = ready
             reply.extend(event.passages, in_front=event.in_front)
-            shown += [{"id": hit.passage.id, "score": hit.score} for hit in event.hits]
+            note_injected(event, start, trace)
 
     def _append(self, turn: Turn, start: Start) -> None:
         """Make the turn part of what the next one follows."""
@@ -357,36 +302,5 @@ class Session:
         if not self._conversation.refresh():
             return False
         self._prefetcher.forget_found()
-        self._suggestions = ()
+        self._suggestions.forget()
         return True
-
-    def _note(self, start: Start, trace: Trace) -> None:
-        """Write into the trace what came of the guess."""
-        computed = self._prefetcher.num_computed_tokens
-        decoded = trace.counters.get("decoded_ahead_tokens", 0)
-        used = start.num_useful_tokens + start.num_pieces_ahead
-        trace.count("prompt_tokens", len(start.prompt.token_ids))
-        trace.count("computed_ahead_tokens", computed + decoded)
-        trace.count("wasted_tokens", computed + decoded - used)
-        trace.counters["reused_tokens"] = start.num_ready_tokens
-        scores = {hit.passage.id: hit.score for hit in start.found.hits}
-        # All that is shown: a trace goes when one of its passages is removed.
-        trace.attributes["passages"] = [
-            {"id": passage.id, "score": scores.get(passage.id, 0.0)}
-            for passage in (*start.prompt.passages, *start.found.context.passages)
-        ]
-        guessed = self._prefetcher.prompt
-        trace.attributes["prefetch"] = {
-            "policy": self._engine.config.prefetch.policy,
-            "guessed": [passage.id for passage in guessed.passages] if guessed else [],
-            "num_new_passages": len(start.prompt.passages),
-            "num_kept_passages": start.num_kept_passages,
-            "num_useful_tokens": start.num_useful_tokens,
-            "num_answer_tokens_ahead": start.num_pieces_ahead,
-        }
-
-
-def _reading_notes(reading: Reading) -> tuple[str, ...]:
-    if reading.cache.is_blended:
-        return (BLENDED,)
-    return () if reading.cache.is_exact else (PACKED,)

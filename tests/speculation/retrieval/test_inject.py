@@ -17,7 +17,8 @@ from readahead.lm.node import num_shared
 from readahead.lm.prompt import Context, Prompt, build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval import written
-from readahead.speculation.retrieval.inject import Injected, Injecting, Search
+from readahead.speculation.retrieval.adding import Search
+from readahead.speculation.retrieval.inject import Injected, Injecting
 from readahead.speculation.retrieval.placing import Layout
 from readahead.trace import Trace
 from readahead.types import Hit, Passage
@@ -93,7 +94,7 @@ class Run:
 
     @property
     def layout(self) -> Layout:
-        return self.injecting._layout
+        return self.injecting._adding.layout
 
     def num_before(self, number: int) -> int:
         """Return how many tokens were released before an injection."""
@@ -215,7 +216,7 @@ def test_behind_earlier_turns_numbers_go_on() -> None:
     injecting = Injecting(model, QUESTION, prompt, SHOWN, found, config=config, context=context)
     (injected,) = [e for e in injecting.stream(PARAMS) if isinstance(e, Injected)]
     assert [passage.id for passage in injected.passages] == ["3.1.1"]
-    text = model.tokenizer.decode(injecting._layout.ids([]))
+    text = model.tokenizer.decode(injecting._adding.layout.ids([]))
     assert text.startswith(earlier.text.split("<|")[0])
     assert "[2] 3.md\nAda keeps the lamp." in text
 
@@ -248,7 +249,7 @@ def test_hits_follow_the_prompt_in_order_and_length() -> None:
     injecting = Injecting(
         model, QUESTION, prompt_of(model, shown), [long, SHOWN[1]], searching([]), config=ALWAYS
     )
-    assert injecting._hits == shown
+    assert injecting._adding.hits == shown
 
 
 def test_a_passage_of_which_a_part_was_injected_is_not_injected_again() -> None:
@@ -361,7 +362,7 @@ def test_a_full_context_gets_nothing_and_goes_on() -> None:
         )
         events = list(injecting.stream(PARAMS))
         assert any(isinstance(event, Injected) for event in events) == fits
-        assert len(injecting._layout.ids([])) <= limit
+        assert len(injecting._adding.layout.ids([])) <= limit
 
 
 @settings(max_examples=15, deadline=None)

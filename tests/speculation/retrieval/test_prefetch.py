@@ -273,7 +273,7 @@ def test_a_runner_up_that_overtakes_is_warm() -> None:
     guess(ahead, "the lamp of the keeper ", trace)
     assert ahead.warm(REQUEST, trace=trace)
     found = [hit.passage for hit in search("the lamp of the keeper")]
-    reader = PrefixReader(MODEL, ahead._reader.tree)
+    reader = PrefixReader(MODEL, ahead._readings.reader.tree)
     for first in found[:2]:
         parts = build_prompt(MODEL.tokenizer, "x", [first], max_tokens=1500).parts[:-2]
         assert reader.num_known(parts) == sum(len(part.token_ids) for part in parts)
@@ -294,7 +294,7 @@ def test_what_the_answer_read_is_known_to_the_next_question() -> None:
     start, _ = take(ahead, QUESTION, trace)
     ahead.reset()
     parts = start.prompt.parts[:-2]
-    assert ahead._reader.num_known(parts) == sum(len(part.token_ids) for part in parts)
+    assert ahead._readings.reader.num_known(parts) == sum(len(part.token_ids) for part in parts)
 
 
 words = st.sampled_from(

@@ -20,27 +20,18 @@ from readahead.lm import generate
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.node import num_shared
-from readahead.lm.prompt import Context, Prompt, build_prompt
+from readahead.lm.prompt import Context, Prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.watch import WatchedModel, num_layers
-from readahead.speculation.retrieval.placing import (
-    Layout,
-    note_ids,
-    num_tokens,
-    shortened,
-    turn_ids,
-)
+from readahead.speculation.retrieval.adding import Adding, Search
 from readahead.speculation.retrieval.signals import SignalReader, TokenSignals
-from readahead.speculation.retrieval.sufficiency import Sufficiency
 from readahead.speculation.retrieval.written import Written
 from readahead.text import words
 from readahead.trace import Trace
 from readahead.types import FinishReason, Hit, Passage
 
-Search = Callable[[str, int], Sequence[Hit]]
 Moment = Literal["start", "refusal", "jump"]
 
-NUM_DEEPER = 3  # hits looked at beyond those shown
 HOLD_SHARE = 0.5  # of the threshold: a gate below that has not been seen to fire later
 RARE = 0.5  # words at least as rare may get a bias
 
@@ -111,21 +102,22 @@ class Injecting:
     ) -> None:
         self._layer = num_layers(model) // 2
         self._model = WatchedModel(model, [self._layer] if num_layers(model) else [])
-        self._tokenizer = model.tokenizer
-        self._question = question
-        self._query = query or question
-        self._hits = _as_shown(prompt.passages, hits)
-        self._prompt = prompt
-        self._layout = Layout(prompt.token_ids)
-        self._search = search
+        self._adding = Adding(
+            model.tokenizer,
+            question,
+            prompt,
+            hits,
+            search,
+            config,
+            query=query or question,
+            context=context or Context(),
+            context_hits=context_hits,
+        )
         self._config = config
-        self._context = context or Context()
-        self._context_hits = tuple(context_hits)
         self._keeps_prefix = keeps_prefix
         self._max_prompt_tokens = max_prompt_tokens
         self._rarity = rarity
-        self._sufficiency = self._judged()
-        self._num_injections = self._num_injected_tokens = 0
+        self._sufficiency = self._adding.judged()
         self._declined: set[int] = set()  # where sentences begin whose refusal was asked about
         self._not_before = 0  # answer tokens, by the cool-down
         self._holds = True
@@ -151,8 +143,7 @@ class Injecting:
         self._log: list[dict[str, object]] = []
         self._trace.attributes["inject"] = self._log
         self._cache = self._model.new_cache() if cache is None else cache
-        self._written = Written(self._tokenizer, params.stop)
-        self._num_released = self._released_end = 0
+        self._written = Written(self._model.tokenizer, params.stop)
         # Before anything is read: what is found now costs no second reading.
         if self._begins() and (injected := self._consider("start")) is not None:
             yield injected
@@ -181,7 +172,7 @@ class Injecting:
         reader = SignalReader(self._model, self._layer)
         pieces = generate.stream(
             self._model,
-            self._layout.ids(ids),
+            self._adding.layout.ids(ids),
             params,
             cache=self._cache,
             cancelled=self._cancelled,
@@ -214,10 +205,7 @@ class Injecting:
         return None
 
     def _may_inject(self) -> bool:
-        return (
-            self._num_injections < self._config.max_injections
-            and self._num_injected_tokens < self._config.max_tokens
-        )
+        return self._adding.may_add
 
     def _consider(self, moment: Moment) -> Injected | None:
         """Ask the gate; if it fires, retrieve deeper, and inject what is new and fits."""
@@ -239,50 +227,12 @@ class Injecting:
             record["reason"] = f"what was read cannot be taken back: {refusal}"
             return None
         with self._trace.span("inject", moment=moment):
-            found = self._retrieve(moment, record)
+            certain = self._written.certain_words() if moment == "jump" else ""
+            found = self._adding.find(certain, self._room(), record)
             if not found:
                 record["reason"] = "nothing new is close enough, or fits"
                 return None
             return self._inject(moment, found, record)
-
-    def _retrieve(self, moment: Moment, record: dict[str, object]) -> list[Hit]:
-        """Return hits that are not shown yet, each shortened to what fits."""
-        certain = self._written.certain_words() if moment == "jump" else ""
-        query = f"{self._query} {certain}".strip()
-        shown = {_key(passage) for passage in self._shown()}
-        hits = self._search(query, len(shown) + NUM_DEEPER)
-        record["query"] = query
-        record["retrieved"] = [{"id": hit.passage.id, "similarity": hit.similarity} for hit in hits]
-        new = [
-            hit
-            for hit in hits
-            if _key(hit.passage) not in shown
-            and (hit.similarity is None or hit.similarity >= self._config.min_similarity)
-        ]
-        return self._fitting(new)
-
-    def _fitting(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the first of ``hits``, shortened to the budgets and to the context's room."""
-        num_read = len(self._layout.ids([])) + len(self._note([]))
-        room = min(
-            self._room() - num_read,
-            self._config.max_tokens - self._num_injected_tokens,
-        )
-        fitting: list[Hit] = []
-        for number, hit in enumerate(hits, start=len(self._shown()) + 1):
-            most = min(room, self._config.max_tokens_each)
-            passage = shortened(
-                self._tokenizer,
-                hit.passage,
-                number=number,
-                max_tokens=most,
-                question=self._question,
-            )
-            if passage is None:
-                break
-            room -= num_tokens(self._tokenizer, passage, number)
-            fitting.append(replace(hit, passage=passage))
-        return fitting
 
     def _room(self) -> int:
         """Return how many tokens may be read beside the answer."""
@@ -291,68 +241,43 @@ class Injecting:
 
     def _inject(self, moment: Moment, found: list[Hit], record: dict[str, object]) -> Injected:
         """Put passages where they are read next, and take back what was written without them."""
-        written, passages = self._written, [hit.passage for hit in found]
-        before = self._layout.ids([token.id for token in written.tokens])
+        written, adding = self._written, self._adding
+        before = adding.layout.ids([token.id for token in written.tokens])
         place = written.sentence_start()
-        # What was released stays: it is read again behind the note.
-        written.cut(max(place, self._num_released))
-        num_before = len(self._layout.ids([]))
+        written.cut(place)  # what was released stays: it is read again behind the note
         in_front = moment == "start" and not self._keeps_prefix
         in_answer = moment != "start" and self._config.placement != "prompt"
         if in_answer:
-            self._layout.add_note(place, self._note(passages))
+            num_tokens = adding.add_note(found, place)
         else:
-            self._rebuild(passages, in_front=in_front)
-        after = self._layout.ids([token.id for token in written.tokens])
+            num_tokens = adding.add_to_prompt(found, self._room(), in_front=in_front)
+        after = adding.layout.ids([token.id for token in written.tokens])
         keep = min(num_shared(tuple(before), tuple(after)), self._cache.length, len(after) - 1)
         self._cache.crop(keep)
         injected = Injected(
             tuple(found),
-            len(self._layout.ids([])) - num_before,
-            self._prompt,
+            num_tokens,
+            adding.prompt,
             tuple(after),
             len(written.tokens),
             in_front=in_front,
             in_answer=in_answer,
         )
-        self._hits = [*found, *self._hits] if in_front else [*self._hits, *found]
-        self._sufficiency = self._judged()
-        lacks = self._sufficiency.judge().probability
-        self._holds = lacks >= HOLD_SHARE * self._config.threshold
-        self._num_injections += 1
-        self._num_injected_tokens += injected.num_tokens
-        self._not_before = len(written.tokens) + self._config.cool_down_tokens
-        self._raise(passages)
-        self._trace.count("injections")
-        self._trace.count("injected_tokens", injected.num_tokens)
-        record["injected"] = [passage.id for passage in passages]
-        record["num_tokens"] = injected.num_tokens
-        record["num_taken_back"] = len(before) + injected.num_tokens - len(after)
+        self._go_on(injected, record)
+        record["num_taken_back"] = len(before) + num_tokens - len(after)
         return injected
 
-    def _judged(self) -> Sufficiency:
-        return Sufficiency(self._question, [*self._context_hits, *self._hits])
-
-    def _shown(self) -> list[Passage]:
-        """Return all passages that the model was shown, in the order of their numbers."""
-        return [*self._context.passages, *(hit.passage for hit in self._hits)]
-
-    def _rebuild(self, passages: Sequence[Passage], *, in_front: bool) -> None:
-        """Add passages to the prompt."""
-        shown = [hit.passage for hit in self._hits]
-        self._prompt = build_prompt(
-            self._tokenizer,
-            self._question,
-            [*passages, *shown] if in_front else [*shown, *passages],
-            max_tokens=self._room(),
-            context=self._context,
-        )
-        self._layout.prompt_ids = self._prompt.token_ids
-
-    def _note(self, passages: Sequence[Passage]) -> tuple[int, ...]:
-        ids = turn_ids if self._config.placement == "turn" else note_ids
-        number = len(self._shown()) + 1
-        return ids(self._tokenizer, passages, first_number=number, question=self._question)
+    def _go_on(self, injected: Injected, record: dict[str, object]) -> None:
+        """Judge anew from here on, with what was injected, and tell the trace."""
+        self._sufficiency = self._adding.judged()
+        lacks = self._sufficiency.judge().probability
+        self._holds = lacks >= HOLD_SHARE * self._config.threshold
+        self._not_before = injected.num_answer_tokens + self._config.cool_down_tokens
+        self._raise(injected.passages)
+        self._trace.count("injections")
+        self._trace.count("injected_tokens", injected.num_tokens)
+        record["injected"] = [passage.id for passage in injected.passages]
+        record["num_tokens"] = injected.num_tokens
 
     def _raise(self, passages: Sequence[Passage]) -> None:
         """Make the rare words of ``passages`` likelier from now on, if the settings say so."""
@@ -362,7 +287,7 @@ class Injecting:
             for start, end in words(passage.text):
                 word = passage.text[start:end]
                 if self._rarity(word) >= RARE:
-                    self._model.bias[self._tokenizer.encode(f" {word}")[0]] = (
+                    self._model.bias[self._model.tokenizer.encode(f" {word}")[0]] = (
                         self._config.logit_bias
                     )
 
@@ -370,22 +295,9 @@ class Injecting:
         """Return what is certain to stay of what was written and not returned yet."""
         written = self._written
         if finish_reason:
-            written.finish()
-        num_tokens = len(written.tokens)
-        end = len(written.text)
+            return written.release(len(written.tokens), finish_reason)
         start = written.sentence_start()
-        if not finish_reason and self._is_held(start):
-            num_tokens = max(start, self._num_released)
-            end = written.tokens[num_tokens - 1].end if num_tokens else 0
-        tokens = written.tokens[self._num_released : num_tokens]
-        text = written.text[self._released_end : end]
-        self._num_released, self._released_end = num_tokens, max(end, self._released_end)
-        return Piece(
-            text,
-            tuple(token.id for token in tokens),
-            tuple(token.logprob for token in tokens),
-            finish_reason,
-        )
+        return written.release(start if self._is_held(start) else len(written.tokens))
 
     def _is_held(self, start: int) -> bool:
         """Return whether the sentence that begins at token ``start`` may yet be taken back."""
@@ -395,17 +307,3 @@ class Injecting:
             and self._may_inject()
             and self._written.may_decline()
         )
-
-
-def _as_shown(passages: Sequence[Passage], hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hit of each passage of a prompt, in the prompt's order, with what it shows."""
-    known = {_key(hit.passage): hit for hit in hits}
-    return [
-        replace(known.get(_key(passage)) or Hit(passage, 0.0), passage=passage)
-        for passage in passages
-    ]
-
-
-def _key(passage: Passage) -> tuple[str, int]:
-    """Return what tells a passage from others, shortened or not."""
-    return (passage.id, 0) if passage.id else (passage.document, passage.start)

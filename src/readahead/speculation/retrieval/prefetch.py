@@ -8,29 +8,17 @@ reader was told to blend.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-
-import torch
+from collections.abc import Sequence
 
 from readahead.config import PrefetchConfig
-from readahead.lm import generate
 from readahead.lm.base import Cancelled, never
-from readahead.lm.generate import Piece
-from readahead.lm.node import num_shared
-from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined, num_tokens
+from readahead.lm.prompt import Context, Part, Prompt, first_tokens
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
+from readahead.speculation.retrieval.ahead import Ahead, Readings
+from readahead.speculation.retrieval.check import Checker, written_by
 from readahead.speculation.retrieval.gate import Decision, TypingGate
-from readahead.speculation.retrieval.guess import (
-    Ahead,
-    Event,
-    Find,
-    Found,
-    Request,
-    Start,
-    Write,
-)
-from readahead.speculation.retrieval.inject import Injected
+from readahead.speculation.retrieval.guess import Find, Found, Request, Start, Write
 from readahead.speculation.retrieval.prompts import Prompts
 from readahead.speculation.retrieval.typed import complete_part
 from readahead.trace import Trace
@@ -56,9 +44,10 @@ class Prefetcher:
         write: Write | None = None,
     ) -> None:
         self._find = find
-        self._write = write or self._written
+        self._write = write or written_by(reader.model)
+        self._readings = Readings(reader, config.step_tokens)
+        self._checker = Checker(self._readings, self._write)
         self.ahead: Ahead | None = None
-        self._reader = reader
         self._gate = gate
         self._config = config
         self._prompts = Prompts(reader, config)
@@ -72,11 +61,9 @@ class Prefetcher:
             reading: Holds the context of the next one.
         """
         self._gate.reset()
+        self._readings.reset(reading)
         self._found.clear()
         self._typed = ""
-        self._computed: list[tuple[tuple[int, ...], int]] = []  # token ids, the first one computed
-        # A guess that leaves the topic must not crop what was read of the conversation.
-        self._readings: dict[bool, Reading | None] = {True: reading, False: None}
         self.decision: Decision | None = None
         self.reason = ""
         self._drop_ahead()
@@ -84,8 +71,7 @@ class Prefetcher:
 
     def fork_reading(self) -> Reading | None:
         """Return a copy of what was read of the conversation."""
-        reading = self._readings.get(True)
-        return None if reading is None else Reading(reading.cache.fork(), reading.token_ids)
+        return self._readings.fork()
 
     def forget_found(self) -> None:
         """Search again even for what was searched: the knowledge base has changed."""
@@ -140,7 +126,7 @@ class Prefetcher:
             return True
         if not decision.passed:
             return True
-        on = self._on(found.context)
+        on = self._readings.on(found.context)
         prompt = self._prompts.planned(part, found, decision, request, on)
         return self._read_ahead(prompt, decision, found.context, cancelled, trace)
 
@@ -177,13 +163,15 @@ class Prefetcher:
             self.prompt = prompt
             if not self._read(parts, len(prompt.parts) - 2, found.context, cancelled, trace):
                 return False
-            reading = self._on(found.context)
+            reading = self._readings.on(found.context)
             assert reading is not None
             self.ahead = Ahead.begin(
                 self._write, question, prompt, found, reading, request.params, trace
             )
         limit = self._config.decode_ahead_tokens
-        return self._decode(self.ahead, limit if decodes else min(1, limit), cancelled, trace)
+        return self.ahead.decode(
+            limit if decodes else min(1, limit), self._readings, cancelled, trace
+        )
 
     def warm(self, request: Request, *, cancelled: Cancelled = never, trace: Trace) -> bool:
         """Read the runners-up in the place of the first passage, should one of them overtake it.
@@ -198,10 +186,7 @@ class Prefetcher:
             return True  # there is no first place: what follows a context is rarely met again
         for hit in found.hits[1 : 1 + self._config.num_runners_up]:
             parts = self._prompts.built(self._typed, [hit.passage], found, request).parts[:-2]
-            reading = self._reader.read(
-                parts, step_tokens=self._config.step_tokens, cancelled=cancelled, trace=trace
-            )
-            if len(self._counted(reading).token_ids) < num_tokens(parts):
+            if not self._readings.read_aside(parts, cancelled, trace):
                 return False
         return True
 
@@ -223,24 +208,8 @@ class Prefetcher:
             cancelled: Asked before each model step.
             trace: Gets the spans and counters of reading and writing.
         """
-        unread = first_tokens(parts, num_tokens(parts) - 1)
-        if not self._read(unread, 0, context, cancelled, trace):
-            return None
-        reading = self._on(context)
-        assert reading is not None
-        pieces = list(
-            generate.stream(
-                self._reader.model,
-                joined(parts),
-                params,
-                cache=reading.cache,
-                cancelled=cancelled,
-                trace=trace,
-            )
-        )
-        trace.count("decoded_ahead_tokens", sum(len(piece.token_ids) for piece in pieces))
-        is_whole = pieces[-1].finish_reason != "cancelled"
-        return "".join(piece.text for piece in pieces) if is_whole else None
+        self._drop_ahead()
+        return self._readings.write(parts, context, params, cancelled, trace)
 
     def prepare(
         self, question: str, request: Request, *, cancelled: Cancelled = never, trace: Trace
@@ -286,34 +255,23 @@ class Prefetcher:
             ContextOverflow: The question does not fit.
         """
         question = text.strip()
-        ahead, on = self.ahead, self._on(found.context)
+        ahead = self.ahead
         if ahead is not None and ahead.question == question:
             self.ahead = None
-            self._readings.clear()  # the answer takes the cache over
-            return self._taken(ahead, found, cancelled)
+            return self._checker.take(ahead, self.prompt, found, cancelled)
         self._drop_ahead()
         prompt = self._best(question, found, request)
-        unread = first_tokens(prompt.parts, len(prompt.token_ids) - 1)
-        self._readings.clear()
-        reading = self._reader.begin(unread, on, cancelled=cancelled, trace=trace)
-        written = self._write(
-            question, prompt, found, reading, request.params, cancelled=cancelled, trace=trace
+        return self._checker.begin(
+            question, prompt, self.prompt, found, request.params, cancelled, trace
         )
-        events = self._answer(written, prompt, reading, trace)
-        used = self._use_of(prompt, prompt.token_ids)
-        return Start(prompt, found, events, reading, reading.num_reused_tokens, *used)
 
     @property
     def num_computed_tokens(self) -> int:
         """Return how many of the prompts' tokens were computed ahead for this question."""
-        return sum(len(ids) - first for ids, first in self._computed)
-
-    def _on(self, context: Context) -> Reading | None:
-        """Return the reading that goes on from ``context``."""
-        return self._readings.get(bool(context.parts))
+        return self._readings.num_computed_tokens
 
     def _best(self, question: str, found: Found, request: Request) -> Prompt:
-        return self._prompts.best(question, found, request, self._on(found.context))
+        return self._prompts.best(question, found, request, self._readings.on(found.context))
 
     def _read_ahead(
         self,
@@ -342,111 +300,12 @@ class Prefetcher:
     ) -> bool:
         """Read ``parts``; return whether it came to its end."""
         self._drop_ahead()  # it decodes on the cache that is now taken over
-        reading = self._reader.read(
-            parts,
-            self._on(context),
-            num_kept=num_kept,
-            step_tokens=self._config.step_tokens,
-            cancelled=cancelled,
-            trace=trace,
-        )
-        self._readings[bool(context.parts)] = self._counted(reading)
-        return len(reading.token_ids) == num_tokens(parts)
-
-    def _counted(self, reading: Reading) -> Reading:
-        if reading.num_computed_tokens:
-            first = len(reading.token_ids) - reading.num_computed_tokens
-            self._computed.append((reading.token_ids, first))
-        return reading
-
-    def _decode(self, ahead: Ahead, limit: int, cancelled: Cancelled, trace: Trace) -> bool:
-        """Decode ``limit`` pieces ahead; return whether it came to that or the answer's end."""
-        while ahead.num_pieces < limit and not ahead.is_finished:
-            self._read_injected(ahead, cancelled, trace)
-            if cancelled():
-                return False
-            ahead.step()
-        return True
-
-    def _read_injected(self, ahead: Ahead, cancelled: Cancelled, trace: Trace) -> None:
-        """Read what was injected ahead in small steps, as the writer would do in large ones."""
-        if not ahead.unread:
-            return
-        reading, first = ahead.reading, ahead.reading.cache.length
-        unread = torch.tensor([ahead.unread], dtype=torch.long)  # (1, T)
-        with trace.span("prefill", num_cached_tokens=first) as span:
-            for step in unread.split(self._config.step_tokens, dim=1):
-                if cancelled():
-                    break
-                self._reader.model.forward(step, reading.cache)
-            reading.token_ids = ahead.token_ids[: reading.cache.length]
-            span.attributes["num_tokens"] = reading.cache.length - first
-        trace.count("computed_tokens", reading.cache.length - first)
-        self._computed.append((reading.token_ids, first))
+        return self._readings.read(parts, num_kept, context, cancelled, trace)
 
     def _drop_ahead(self) -> None:
         if self.ahead is not None:
             self.ahead.drop()
         self.ahead = None
-
-    def _taken(self, ahead: Ahead, found: Found, cancelled: Cancelled) -> Start:
-        """Return the branch that was decoded for just this question."""
-        ahead.cancelled = cancelled
-        num_ready = len(ahead.prompt.token_ids)
-        if ahead.has_injected:  # which took the cache back
-            num_ready = min(num_ready, ahead.reading.cache.length)
-        return Start(
-            ahead.prompt,
-            found,
-            ahead.all_events(),
-            ahead.reading,
-            num_ready,
-            *self._use_of(ahead.prompt, ahead.token_ids),
-            ahead.num_pieces,
-        )
-
-    def _written(
-        self,
-        question: str,
-        prompt: Prompt,
-        found: Found,
-        reading: Reading,
-        params: SamplingParams,
-        *,
-        cancelled: Cancelled,
-        trace: Trace,
-    ) -> Generator[Piece]:
-        """Return what the model writes on its own."""
-        return generate.stream(
-            self._reader.model,
-            prompt.token_ids,
-            params,
-            cache=reading.cache,
-            cancelled=cancelled,
-            trace=trace,
-        )
-
-    def _answer(
-        self, events: Generator[Event], prompt: Prompt, reading: Reading, trace: Trace
-    ) -> Generator[Event]:
-        """Yield the answer; its passages are kept once they are read."""
-        began_s, before = trace.now_s(), trace.counters.get("computed_tokens", 0)
-        while isinstance(event := next(events), Injected):
-            prompt = event.prompt
-            yield event
-        yield event
-        num_read = max(1, trace.counters.get("computed_tokens", 0) - before)
-        self._reader.keep(prompt.parts[:-2], reading, trace.total_s("prefill", began_s) / num_read)
-        yield from events
-
-    def _use_of(self, prompt: Prompt, token_ids: tuple[int, ...]) -> tuple[int, int]:
-        """Return how many tokens computed ahead are used, and how many guessed passages."""
-        useful = (range(first, num_shared(ids, token_ids)) for ids, first in self._computed)
-        guessed = self.prompt.passages if self.prompt else ()
-        pairs = zip(guessed, prompt.passages, strict=False)
-        kept = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
-        num_kept = min(len(guessed), len(prompt.passages)) if kept is None else kept
-        return len(set().union(*useful)), num_kept
 
 
 def _shown(decision: Decision) -> dict[str, object]:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from readahead.evidence import is_refusal
 from readahead.evidence.terms import read_terms
+from readahead.lm.generate import Piece
 from readahead.lm.textstream import TextStream
 from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.retrieval.signals import TokenSignals
 from readahead.text import fold, is_cjk, sentences, words
+from readahead.types import FinishReason
 
 MAX_HELD_TOKENS = 12  # of a sentence that may yet become a refusal
 CERTAIN_NATS = 1.0  # words over this do not go into a query
@@ -58,6 +60,7 @@ class Written:
         self._tokenizer = tokenizer
         self._stop = tuple(stop)
         self._stream = TextStream(tokenizer, self._stop)
+        self._num_released = self._released_end = 0  # tokens, characters
 
     def push(self, token_id: int, logprob: float, signals: TokenSignals) -> None:
         """Add a token."""
@@ -68,9 +71,30 @@ class Written:
         """Add what was held back of the text, at the end of the answer."""
         self.text += self._stream.finish()
 
+    def release(self, num_tokens: int, finish_reason: FinishReason | None = None) -> Piece:
+        """Return what of the first ``num_tokens`` is not released yet; at the end the rest of all.
+
+        What was released stays released, also where that is more than ``num_tokens``.
+        """
+        if finish_reason:
+            self.finish()
+        count = max(num_tokens, self._num_released)
+        tokens = self.tokens[self._num_released : count]
+        end = self.tokens[count - 1].end if count else 0
+        if count == len(self.tokens):
+            end = len(self.text)
+        text = self.text[self._released_end : end]
+        self._num_released, self._released_end = count, max(end, self._released_end)
+        return Piece(
+            text,
+            tuple(token.id for token in tokens),
+            tuple(token.logprob for token in tokens),
+            finish_reason,
+        )
+
     def cut(self, num_tokens: int) -> None:
-        """Keep the first ``num_tokens``."""
-        kept = self.tokens[:num_tokens]
+        """Keep the first ``num_tokens``, and what was released in any case."""
+        kept = self.tokens[: max(num_tokens, self._num_released)]
         self.tokens, self.text = [], ""
         self._stream = TextStream(self._tokenizer, self._stop)
         for token in kept:
