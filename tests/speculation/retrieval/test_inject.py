@@ -1,6 +1,5 @@
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import torch
@@ -241,17 +240,6 @@ def test_in_a_conversation_what_was_read_stays_in_front() -> None:
     assert ids == plain(longer.token_ids)
 
 
-def test_hits_follow_the_prompt_in_order_and_length() -> None:
-    model = Script()
-    long = hit(1, "The lamp burns oil. It is lit at dusk and put out at dawn.")
-    short = replace(long.passage, text="The lamp burns oil.", end=19)
-    shown = [SHOWN[1], replace(long, passage=short)]
-    injecting = Injecting(
-        model, QUESTION, prompt_of(model, shown), [long, SHOWN[1]], searching([]), config=ALWAYS
-    )
-    assert injecting._adding.hits == shown
-
-
 def test_a_passage_of_which_a_part_was_injected_is_not_injected_again() -> None:
     far = hit(3, "Gulls nest along the shore and feed on fish and crabs. Ada keeps the lamp. " * 3)
     config = ALWAYS.model_copy(update={"max_tokens_each": 50, "max_tokens": 500})
@@ -325,16 +313,6 @@ def test_after_an_injection_there_is_a_pause() -> None:
         run = Run(config, searching(NEW[:1], NEW), model=model)
         assert len(run.injected) == 2
         assert run.log[1]["at_token"] == place
-
-
-def test_what_is_far_from_the_question_is_not_injected() -> None:
-    config = ALWAYS.model_copy(update={"min_similarity": 0.6})
-    far = [hit(3, "Ada keeps the lamp.", 0.59), hit(4, "Bo paints boats.", 0.6)]
-    run = Run(config, searching(far))
-    assert [passage.id for passage in run.injected[0].passages] == ["4.1.1"]
-    assert Run(config, searching(far[:1])).injected == []
-    unknown = Run(config, searching([hit(3, "Ada keeps the lamp.", None)]))
-    assert len(unknown.injected) == 1
 
 
 def test_a_full_context_gets_nothing_and_goes_on() -> None:

@@ -40,6 +40,21 @@ def test_cutting_is_never_having_written(text: str, num_tokens: int) -> None:
     assert written.text == TOKENIZER.decode(ids)
 
 
+@given(st.text(max_size=30), st.lists(st.integers(0, 60), max_size=5), st.integers(0, 60))
+def test_what_was_released_stays_and_comes_once(text: str, nums: list[int], kept: int) -> None:
+    written = write(text.encode("utf-8", "replace").decode())
+    num = len(written.tokens)
+    pieces = [written.release(min(each, num)) for each in nums]
+    released = [token_id for piece in pieces for token_id in piece.token_ids]
+    assert len(released) == min(max(nums, default=0), num)
+    written.cut(kept)
+    ids = [token.id for token in written.tokens]
+    assert ids[: len(released)] == released
+    pieces.append(written.release(len(ids), "stop"))
+    assert [token_id for piece in pieces for token_id in piece.token_ids] == ids
+    assert "".join(piece.text for piece in pieces) == written.text == TOKENIZER.decode(ids)
+
+
 @pytest.mark.parametrize(
     ("text", "start"),
     [("", 0), ("The tide", 0), ("It turns. The moon", 10), ("It turns.", 0), ("一。二", 6)],

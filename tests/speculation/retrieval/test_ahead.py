@@ -1,0 +1,77 @@
+from functools import partial
+
+import pytest
+
+from readahead.lm.prefixtree import PrefixTree
+from readahead.lm.prompt import build_prompt
+from readahead.lm.reuse import PrefixReader
+from readahead.speculation.retrieval.ahead import Readings
+from readahead.trace import Trace
+from tests.speculation.retrieval.test_prefetch import EMPTY, MODEL, PASSAGES, QUESTION
+
+PROMPT = build_prompt(MODEL.tokenizer, QUESTION, PASSAGES[:2], max_tokens=1500)
+PARTS = PROMPT.parts
+NUM_TOKENS = len(PROMPT.token_ids)
+
+
+@pytest.fixture
+def readings() -> Readings:
+    return Readings(PrefixReader(MODEL, PrefixTree(10**9)), step_tokens=16)
+
+
+def after(num_steps: int) -> partial[bool]:
+    """Return a cancellation that is seen after so many steps."""
+    return partial(next, iter([False] * num_steps), True)
+
+
+def test_what_was_read_before_a_cancellation_is_kept_and_counted_once(readings: Readings) -> None:
+    trace = Trace("test")
+    assert not readings.read(PARTS, 0, EMPTY, after(2), trace)
+    assert readings.num_computed_tokens == 2 * 16
+    assert readings.read(PARTS, 0, EMPTY, after(100), trace)
+    assert readings.num_computed_tokens == NUM_TOKENS == trace.counters["computed_tokens"]
+
+
+def test_only_what_is_shared_is_useful(readings: Readings) -> None:
+    readings.read(PARTS, 0, EMPTY, after(100), Trace("test"))
+    ids = PROMPT.token_ids
+    assert readings.num_useful_tokens(ids) == NUM_TOKENS
+    changed = (*ids[:20], ids[20] + 1, *ids[21:])
+    assert readings.num_useful_tokens(changed) == 20
+    readings.release()
+    assert readings.on(EMPTY) is None
+    assert readings.num_useful_tokens(ids) == NUM_TOKENS
+    readings.reset()
+    assert readings.num_useful_tokens(ids) == readings.num_computed_tokens == 0
+
+
+def test_what_is_read_aside_is_remembered_and_leaves_the_readings(readings: Readings) -> None:
+    assert not readings.read_aside(PARTS, after(1), Trace("test"))
+    assert readings.read_aside(PARTS, after(100), Trace("test"))
+    assert readings.on(EMPTY) is None
+    assert readings.reader.num_known(PARTS) == NUM_TOKENS
+
+
+def test_reading_on_stops_within_one_step(readings: Readings) -> None:
+    trace = Trace("test")
+    readings.read(PARTS[:1], 0, EMPTY, after(100), trace)
+    reading = readings.on(EMPTY)
+    assert reading is not None
+    begin = reading.cache.length
+    readings.read_on(reading, PROMPT.token_ids, after(1), trace)
+    assert reading.cache.length == begin + 16
+    assert reading.token_ids == PROMPT.token_ids[: begin + 16]
+    readings.read_on(reading, PROMPT.token_ids, after(100), trace)
+    assert reading.cache.length == NUM_TOKENS == readings.num_computed_tokens
+
+
+def test_a_fork_goes_on_alone(readings: Readings) -> None:
+    assert readings.fork() is None
+    readings.read(PARTS, 0, EMPTY, after(100), Trace("test"))
+    reading = readings.on(EMPTY)
+    readings.reset(reading)
+    twin = readings.fork()
+    assert twin is not None
+    assert reading is not None
+    twin.cache.crop(5)
+    assert reading.cache.length == NUM_TOKENS
