@@ -164,7 +164,8 @@ def compare(
     """Print one line for each variant; return its figures, by names such as ``clean.NAME``.
 
     ``top`` is the share of questions whose most probable answer is clean, however improbable;
-    ``perplexity`` is that of the selection; ``draft_s`` is what the drafts took.
+    ``perplexity`` is that of the selection, where there is an answer at all; ``draft_s`` is what
+    the drafts took.
     """
     columns = ("strict", "clean", "names_wrong", "abstained", "top", "perplexity", "draft_s")
     print(f"\n{'':<26}", *(f"{column:>11}" for column in columns))
@@ -172,6 +173,8 @@ def compare(
     for name, variant in variants(models).items():
         rows = [_figures(one, variant, contest) for one in recorded]
         means = {column: fmean(row[column] for row in rows) for column in columns}
+        spread = [row["perplexity"] for row in rows if row["perplexity"]]
+        means["perplexity"] = fmean(spread) if spread else 0.0
         print(f"{name:<26}", *(f"{value:>11.3f}" for value in means.values()))
         metrics |= {f"{column}.{name}": value for column, value in means.items()}
     return metrics

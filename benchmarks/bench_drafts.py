@@ -176,7 +176,10 @@ def show(found: DraftsReport) -> None:
     for system, figures in found.systems.items():
         print(f"{system:<16}", *(f"{value:>14.3f}" for value in asdict(figures).values()))
     for preset, ratio in found.time_ratio.items():
-        print(f"{preset} takes {ratio:.2f} of the time of plain")
+        print(
+            f"{preset} takes {ratio:.2f} of the time of plain, {found.cpu_ratio[preset]:.2f} of "
+            "its processor time"
+        )
 
 
 if __name__ == "__main__":

@@ -112,8 +112,8 @@ def test_tokens_are_those_that_were_read(model: TransformersModel) -> None:
 def test_figures_are_means_and_ratios() -> None:
     def row(fast: str, plain: str, seconds: float) -> Row:
         replies = {
-            "fast": Reply(fast, not fast, Cost(seconds, 0, 10)),
-            PLAIN: Reply(plain, False, Cost(4.0, 30, 0)),
+            "fast": Reply(fast, not fast, Cost(seconds, seconds / 2, 0, 10)),
+            PLAIN: Reply(plain, False, Cost(4.0, 1.0, 30, 0)),
         }
         return Row(case(), replies)
 
@@ -124,8 +124,10 @@ def test_figures_are_means_and_ratios() -> None:
     assert (fast.seconds_mean, fast.seconds_p50, fast.drafter_tokens) == (1.5, 1.5, 10)
     assert fast.seconds_p95 == pytest.approx(1.95)
     assert found.time_ratio == {"fast": 3 / 8}
+    assert found.cpu_ratio == {"fast": 3 / 4}
     metrics = found.metrics()
     assert (metrics["clean.fast"], metrics["time_ratio.fast"]) == (0.5, 3 / 8)
+    assert (metrics["cpu_seconds.fast"], metrics["cpu_ratio.fast"]) == (0.75, 3 / 4)
     values = json.loads(json.dumps(found.to_json()))
     assert values["questions"][0]["replies"]["fast"]["clean"] is True
     kept = [Row.from_json(case(), record) for record in values["questions"]]
@@ -143,7 +145,7 @@ def test_the_best_of_drafts_are_the_clean_ones() -> None:
         Draft("Ann B.", (0,)),
         Draft("ann", (0,)),
     )
-    reply = Reply("Bob", False, Cost(1.0, 2, 3), drafts)
+    reply = Reply("Bob", False, Cost(1.0, 1.0, 2, 3), drafts)
     best = best_of_drafts(case(), reply)
     assert (best.text, best.abstained, best.cost) == ("Ann B.; ann", False, reply.cost)
     assert best_of_drafts(case(), replace(reply, drafts=drafts[:2])).abstained

@@ -6,6 +6,7 @@ and ``drafter_alone`` is the drafter over all of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -41,9 +42,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer took; tokens are those that went through a model, padding included."""
+    """What an answer took; tokens are those that went through a model, padding included.
+
+    Attributes:
+        cpu_seconds: Of this process, all threads together: on a busy machine they say more.
+    """
 
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     num_target_tokens: int = 0
     num_drafter_tokens: int = 0
 
@@ -185,11 +191,14 @@ class Contest:
     def measured(self, action: Callable[[], _Result]) -> tuple[_Result, Cost]:
         """Return what ``action`` returns, and what it took."""
         before = self._target.num_tokens, self._drafter.num_tokens
-        trace = Trace("evaluation")
+        trace, cpu_s = Trace("evaluation"), time.process_time()
         result = action()
-        seconds = trace.now_s()
-        num_target_tokens = self._target.num_tokens - before[0]
-        return result, Cost(seconds, num_target_tokens, self._drafter.num_tokens - before[1])
+        return result, Cost(
+            seconds=trace.now_s(),
+            cpu_seconds=time.process_time() - cpu_s,
+            num_target_tokens=self._target.num_tokens - before[0],
+            num_drafter_tokens=self._drafter.num_tokens - before[1],
+        )
 
     def _chosen(self, preset: str, case: Case) -> Reply:
         vectors, query = vectors_of(case, self._embedder) if self._embedder else (None, None)

@@ -40,6 +40,7 @@ class Figures:
     seconds_mean: float
     seconds_p50: float
     seconds_p95: float
+    cpu_seconds: float
     target_tokens: float
     drafter_tokens: float
 
@@ -83,13 +84,15 @@ class DraftsReport:
 
     Attributes:
         systems: Their figures, by name.
-        time_ratio: The seconds of a preset, all questions together, to those of ``plain``.
+        time_ratio: The seconds of a preset, all questions together, to those of ``plain``;
+            ``cpu_ratio`` is that of the seconds that the processor was busy.
         failed: Questions that cannot be asked, for instance because they are too long.
     """
 
     num_questions: int
     systems: Mapping[str, Figures]
     time_ratio: Mapping[str, float]
+    cpu_ratio: Mapping[str, float]
     rows: tuple[Row, ...] = ()
     failed: tuple[FailedQuestion, ...] = ()
 
@@ -100,7 +103,8 @@ class DraftsReport:
             for system, figures in self.systems.items()
             for name, value in asdict(figures).items()
         }
-        return metrics | {f"time_ratio.{name}": ratio for name, ratio in self.time_ratio.items()}
+        times = {f"time_ratio.{name}": ratio for name, ratio in self.time_ratio.items()}
+        return metrics | times | {f"cpu_ratio.{name}": r for name, r in self.cpu_ratio.items()}
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON values."""
@@ -108,6 +112,7 @@ class DraftsReport:
             "num_questions": self.num_questions,
             "systems": {name: asdict(figures) for name, figures in self.systems.items()},
             "time_ratio": dict(self.time_ratio),
+            "cpu_ratio": dict(self.cpu_ratio),
             "questions": [row.to_json() for row in self.rows],
             "failed": [asdict(failure) for failure in self.failed],
         }
@@ -153,12 +158,14 @@ def evaluate_drafts(
 def report(rows: Sequence[Row], failed: Sequence[FailedQuestion] = ()) -> DraftsReport:
     """Return how the systems of the rows compare."""
     systems = {name: _figures(name, rows) for name in (rows[0].replies if rows else ())}
-    ratios = {}
-    if PLAIN in systems:
-        plain_s = max(systems[PLAIN].seconds_mean, 1e-9)
-        presets = [name for name in PRESETS if name in systems]
-        ratios = {name: systems[name].seconds_mean / plain_s for name in presets}
-    return DraftsReport(len(rows), systems, ratios, tuple(rows), tuple(failed))
+    return DraftsReport(
+        num_questions=len(rows),
+        systems=systems,
+        time_ratio=_to_plain({name: one.seconds_mean for name, one in systems.items()}),
+        cpu_ratio=_to_plain({name: one.cpu_seconds for name, one in systems.items()}),
+        rows=tuple(rows),
+        failed=tuple(failed),
+    )
 
 
 def best_of_drafts(case: Case, reply: Reply) -> Reply:
@@ -166,6 +173,12 @@ def best_of_drafts(case: Case, reply: Reply) -> Reply:
     sound = dict.fromkeys(draft.answer for draft in reply.drafts if not draft.fault)
     clean = [answer for answer in sound if score(case, answer).clean]
     return Reply("; ".join(clean), not clean, reply.cost, reply.drafts)
+
+
+def _to_plain(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return what the presets take of what ``plain`` takes; nothing where that was not asked."""
+    plain_s = seconds.get(PLAIN, 0.0)
+    return {name: seconds[name] / plain_s for name in PRESETS if name in seconds and plain_s}
 
 
 def _row(case: Case, contest: Contest, order: Sequence[str]) -> Row:
@@ -195,6 +208,7 @@ def _figures(system: str, rows: Sequence[Row]) -> Figures:
         seconds_mean=fmean(seconds),
         seconds_p50=median(seconds),
         seconds_p95=float(np.quantile(seconds, 0.95)),
+        cpu_seconds=fmean(cost.cpu_seconds for cost in costs),
         target_tokens=fmean(cost.num_target_tokens for cost in costs),
         drafter_tokens=fmean(cost.num_drafter_tokens for cost in costs),
     )
