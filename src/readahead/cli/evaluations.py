@@ -10,6 +10,7 @@ import typer
 
 from readahead.cli.options import (
     Device,
+    Drafter,
     Json,
     Kb,
     LexicalOnly,
@@ -70,10 +71,6 @@ Passages = Annotated[
         help="Retrieve from this file, not from the knowledge base: it is added "
         "to a temporary one.",
     ),
-]
-Drafter = Annotated[
-    str | None,
-    typer.Option(metavar="MODEL", help="What writes drafts; else the target does."),
 ]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
 SHOWN_CELLS = 80
