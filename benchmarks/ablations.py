@@ -1,7 +1,7 @@
 """What each part of choosing among drafts adds, told from drafts that are recorded once.
 
-Recorded are, of each question: drafts from several choices of passages, the target's own draft, and
-what the verifier thinks of every different answer, behind all passages. Each variant then chooses
+Recorded are, of each question: drafts from several choices of passages, the target's own drafts of
+single passages, and what the verifier thinks of every different answer. Each variant then chooses
 among some of them with a model that is told some of the signals; no model writes anything again.
 There is one round: what is refined in a second one does not show here.
 """
@@ -24,7 +24,7 @@ from readahead.speculation.answers.pool import pool
 from readahead.speculation.answers.speculate import thresholds
 from readahead.speculation.answers.subsets import STRATEGIES, Subset, choose_subsets
 from readahead.speculation.answers.verify import Claim, Judged, Verifier
-from readahead.types import Draft
+from readahead.types import Draft, DraftAuthor
 
 BATCHES = {
     "single.m1": ("single", 1),
@@ -39,6 +39,7 @@ MODELS = {"fast": "evidence", "accurate": "verified"}  # as shipped, by preset
 WITHOUT = {
     "consistency": frozenset({"consistency", "consistency_lead"}),
     "support": frozenset({"support"}),
+    "target": frozenset({"target"}),
     "evidence": frozenset(
         {"held", "held_share", "own", "coverage", "rank", "claim", "conflict"},
     ),
@@ -58,7 +59,7 @@ class Recorded:
     """One question, and all that may be chosen from.
 
     Attributes:
-        batches: By the names of ``BATCHES``; ``whole`` is the target's draft from all passages.
+        batches: By the names of ``BATCHES``; ``target`` are the target's own.
         judged: What the verifier thinks of each answer.
     """
 
@@ -112,8 +113,10 @@ def record(case: Case, contest: Contest, embedder: Embedder) -> Recorded:
     config = contest.config.drafts
     passages = [hit.passage for hit in case.hits]
 
-    def write(model: TextModel, subsets: Sequence[Subset]) -> Batch:
-        drafter = Drafter(model, config.with_rationale, config.max_new_tokens)
+    def write(
+        model: TextModel, subsets: Sequence[Subset], author: DraftAuthor = "drafter"
+    ) -> Batch:
+        drafter = Drafter(model, config.with_rationale, config.max_new_tokens, author)
         drafts, cost = contest.measured(lambda: drafter.draft(case.question, passages, subsets))
         return Batch(tuple(drafts), cost.seconds)
 
@@ -122,10 +125,11 @@ def record(case: Case, contest: Contest, embedder: Embedder) -> Recorded:
         subsets: write(contest.drafter, subsets) for subsets in dict.fromkeys(by_name.values())
     }
     batches = {name: written[subsets] for name, subsets in by_name.items()}
-    batches["whole"] = write(contest.target, [tuple(range(len(passages)))])
+    batches["target"] = write(contest.target, by_name[MOST], "target")
     sound = [d.answer for batch in batches.values() for d in batch.drafts if not d.fault]
     answers = list(dict.fromkeys(sound))
-    judged = Verifier(contest.target).judge(case.question, [Claim(a) for a in answers], passages)
+    shown = passages if config.with_passages else ()
+    judged = Verifier(contest.target).judge(case.question, [Claim(a) for a in answers], shown)
     return Recorded(case, batches, dict(zip(answers, judged, strict=True)))
 
 
@@ -141,8 +145,9 @@ def variants(models: Mapping[str, Logistic]) -> dict[str, Variant]:
     models = {**shipped, **models}
     found = {
         f"{preset}.{batch}": Variant(batch, preset, models[preset])
-        for batch in BATCHES
+        for batch, (strategy, _) in BATCHES.items()
         for preset in MODELS
+        if preset == "fast" or strategy == "single"  # of which the target's drafts are recorded
     }
     for what, names in WITHOUT.items():
         name = f"without_{what}"
@@ -205,14 +210,16 @@ def _figures(recorded: Recorded, variant: Variant, contest: Contest) -> dict[str
     case, config = recorded.case, contest.config.drafts
     batch = recorded.batches[variant.batch]
     is_judged = variant.preset == "accurate"
-    drafts = batch.drafts + (recorded.batches["whole"].drafts if is_judged else ())
+    own = recorded.batches["target"].drafts[: len(batch.drafts)] if is_judged else ()
+    drafts = batch.drafts + own
     candidates = pool(case.question, drafts, [hit.passage for hit in case.hits])
     judged = [recorded.judged[one.answer] for one in candidates] if is_judged else None
     rated = rate(case.question, candidates, drafts, case.hits, judged, model=variant.model)
     threshold = config.threshold
     if isinstance(threshold, str):
         threshold = thresholds(MODELS[variant.preset])[threshold]
-    choice = choose(rated, threshold=threshold, also=config.also)
+    also = thresholds(MODELS[variant.preset])["also"] if config.also is None else config.also
+    choice = choose(rated, threshold=threshold, also=also)
     said = "; ".join(one.candidate.answer for one in choice.selected)
     found = score(case, said, abstained=not said)
     return {

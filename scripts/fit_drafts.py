@@ -35,7 +35,7 @@ NUM_FOLDS = 5
 FOLDER = Path(answers.__file__).parent
 # Not "rank": the documents of RAMDocs are in no order.
 EVIDENCE = ("held", "held_share", "agreeing", "own", "logprob", "coverage", "length", "claim")
-VERIFIER = ("consistency", "consistency_lead", "support")
+VERIFIER = ("target", "consistency", "consistency_lead", "support")
 # Whose drafts are chosen from, behind what the verifier judges, and by which signals.
 VARIANTS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "evidence": (("drafter",), "", EVIDENCE),
@@ -89,7 +89,7 @@ def example(record: dict[str, Any], authors: Sequence[str], judge: str) -> Examp
         Hit(Passage(str(place), text, 0, len(text), id=str(place)), 1.0 / (1 + place))
         for place, text in enumerate(record["documents"])
     ]
-    drafts = [draft(written) for author in authors for written in record["drafts"][author]]
+    drafts = [draft(written, author) for author in authors for written in record["drafts"][author]]
     question = record["question"]
     candidates = pool(question, drafts, [hit.passage for hit in hits])
     judged = [judgement(record, one, judge) for one in candidates] if judge else None
@@ -108,11 +108,12 @@ def example(record: dict[str, Any], authors: Sequence[str], judge: str) -> Examp
     )
 
 
-def draft(written: dict[str, Any]) -> Draft:
+def draft(written: dict[str, Any], author: str) -> Draft:
     """Return a recorded draft."""
     known = {field.name for field in fields(Draft)}
     kept = {name: value for name, value in written.items() if name in known}
-    return Draft(**{**kept, "places": tuple(kept["places"])})
+    by = "drafter" if author == "drafter" else "target"
+    return Draft(**{**kept, "places": tuple(kept["places"]), "author": by})
 
 
 def judgement(record: dict[str, Any], candidate: Candidate, judge: str) -> Judged:

@@ -169,7 +169,7 @@ class DraftsConfig(_Section):
     """How answers are drafted small and chosen by evidence (``method="drafts"``)."""
 
     preset: Literal["fast", "accurate"] = Field(
-        "fast", description="fast: evidence alone chooses; accurate: the target does, too"
+        "fast", description="accurate: the target drafts from the same passages, and scores, too"
     )
     strategy: Literal[
         "single", "perspectives", "sources", "time", "authority", "contiguous", "random"
@@ -179,12 +179,13 @@ class DraftsConfig(_Section):
     passages_per_draft: int = Field(2, ge=1, le=100, description="where not single")
     adaptive: bool = Field(True, description="stop after two drafts that agree and hold")
     with_rationale: bool = Field(False, description="each draft quotes what shows its answer")
+    with_passages: bool = Field(False, description="shown to the target when it scores, too")
     max_new_tokens: int = Field(24, gt=0, le=100_000, description="of one draft")
     threshold: Literal["strict", "lenient"] | float = Field(
         "lenient", description="the probability of being right from which on to answer"
     )
-    also: float = Field(
-        0.5, ge=0, le=1, description="that of further answers, beside the most probable one"
+    also: float | None = Field(
+        None, ge=0, le=1, description="that of further answers; unset: as it was fitted"
     )
     max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
     max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")

@@ -12,6 +12,7 @@ from typing import Literal
 
 BlockKind = Literal["title", "paragraph", "list", "code", "table", "caption"]
 PassageKind = BlockKind
+DraftAuthor = Literal["drafter", "target"]
 DraftFault = Literal["", "empty", "refusal", "echo", "cut"]
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -114,6 +115,7 @@ class Draft:
         places: Of the passages it was shown, in the ranking, from 0.
         fault: Why it cannot be the answer: ``empty``, ``refusal``, ``echo`` (it repeats what it was
             asked), ``cut`` (it ran into its length limit); "" for one that can.
+        author: Whose it is: by the preset ``accurate`` the target drafts, too.
         logprob: ln ρ_draft, the mean of ln q over its tokens.
         seconds: Of the batch that it was written in.
     """
@@ -122,6 +124,7 @@ class Draft:
     places: tuple[int, ...]
     rationale: str = ""
     fault: DraftFault = ""
+    author: DraftAuthor = "drafter"
     logprob: float = 0.0
     num_prompt_tokens: int = 0
     num_tokens: int = 0

@@ -26,6 +26,7 @@ def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, 
             {
                 "answer": draft.answer,
                 "rationale": draft.rationale,
+                "author": draft.author,
                 "passages": [hits[place].passage.id for place in draft.places],
                 "num_prompt_tokens": draft.num_prompt_tokens,
                 "num_tokens": draft.num_tokens,

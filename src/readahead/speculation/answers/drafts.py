@@ -17,7 +17,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.speculation.answers.asking import draft_prompt, draft_wording, read_draft
 from readahead.text import fold, words
 from readahead.trace import Trace
-from readahead.types import Draft, DraftFault, Passage
+from readahead.types import Draft, DraftAuthor, DraftFault, Passage
 
 MAX_ECHOED_WORDS = 6  # of the instructions; more is no coincidence
 MIN_QUESTION_WORDS = 3  # a name alone may well be part of its answer
@@ -28,14 +28,16 @@ class Drafter:
     """Writes drafts.
 
     Attributes:
-        model: Small.
+        model: Small, unless the target drafts, too.
         with_rationale: Whether each draft first quotes what shows its answer.
         max_new_tokens: Of one draft.
+        author: Whose drafts they are.
     """
 
     model: TextModel
     with_rationale: bool = False
     max_new_tokens: int = 24
+    author: DraftAuthor = "drafter"
 
     def draft(
         self,
@@ -102,6 +104,7 @@ class Drafter:
                 answer,
                 is_cut=written.finish_reason == "length" and _is_open(written.text, answer),
             ),
+            author=self.author,
             logprob=fmean(written.logprobs) if written.logprobs else -float("inf"),
             num_prompt_tokens=written.num_prompt_tokens,
             num_tokens=len(written.token_ids),

@@ -1,8 +1,8 @@
 """Answer one question by drafts: subsets, drafts, evidence, verifier, choice; knows no index.
 
 Guess: short answers by a small model, each from some of the passages. Check: each is looked up in
-all passages and, by the preset ``accurate``, judged by the target, whose own answer from all
-passages is a candidate, too. Nothing that is not selected reaches the answer. *Approximate*: it is
+all passages and, by the preset ``accurate``, judged by the target, which drafts from the same
+passages, too. Nothing that is not selected reaches the answer. *Approximate*: it is
 another answer than the plain one, and its probability says how far to trust it.
 """
 
@@ -100,7 +100,7 @@ class Speculator:
     ) -> None:
         self._config = config
         self._drafter = Drafter(drafter, config.with_rationale, config.max_new_tokens)
-        self._whole = Drafter(target, config.with_rationale, config.max_new_tokens)
+        self._target = Drafter(target, config.with_rationale, config.max_new_tokens, "target")
         self._verifier = Verifier(target)
         self._calibration = calibration
 
@@ -189,6 +189,12 @@ class Speculator:
         return thresholds(self.model)[threshold] if isinstance(threshold, str) else threshold
 
     @property
+    def also(self) -> float:
+        """Return the probability from which on to give further answers."""
+        also = self._config.also
+        return thresholds(self.model)["also"] if also is None else also
+
+    @property
     def model(self) -> str:
         """Return which of the shipped models tells probabilities."""
         return "verified" if self._config.preset == "accurate" else "evidence"
@@ -211,12 +217,12 @@ class Speculator:
         return drafts
 
     def _of_target(self, asked: _Asked, known: str = "") -> list[Draft]:
-        """Return the target's own draft, from all passages."""
-        everything = [tuple(range(len(asked.hits)))]
-        return self._whole.draft(
+        """Return the target's own drafts, of the same passages; of all, where parts are known."""
+        everything = (tuple(range(len(asked.hits))),)
+        return self._target.draft(
             asked.question,
             asked.passages,
-            everything,
+            everything if known else asked.subsets,
             feedback=known,
             cancelled=asked.cancelled,
             trace=asked.trace,
@@ -233,15 +239,16 @@ class Speculator:
         if asked.cancelled():
             return Outcome(drafts, hits=asked.hits, feedback=feedback, is_cancelled=True)
         rated = self._calibrated(rate(asked.question, candidates, drafts, asked.hits, judged))
-        choice = choose(rated, threshold=self.threshold, also=self._config.also)
+        choice = choose(rated, threshold=self.threshold, also=self.also)
         return Outcome(drafts, choice, num_saved, asked.hits, feedback)
 
     def _judged(self, asked: _Asked, candidates: Sequence[Candidate]) -> list[Judged] | None:
         if self._config.preset == "fast":
             return None
         claims = [Claim(candidate.answer) for candidate in candidates]
+        passages = asked.passages if self._config.with_passages else ()
         return self._verifier.judge(
-            asked.question, claims, asked.passages, cancelled=asked.cancelled, trace=asked.trace
+            asked.question, claims, passages, cancelled=asked.cancelled, trace=asked.trace
         )
 
     def _calibrated(self, rated: Sequence[Rated]) -> list[Rated]:
