@@ -19,7 +19,7 @@ KNOWLEDGE = hits(
     "The play Hamlet, a work of Shakespeare, is long.",
     "The ferry sails daily.",
 )
-CONFIG = DraftsConfig.model_validate({"threshold": 0.2, "max_refinements": 0})
+CONFIG = DraftsConfig.model_validate({"threshold": 0.0, "max_refinements": 0})
 
 
 def small(prompt: str) -> str:
@@ -174,8 +174,7 @@ def test_each_passage_is_shown_once() -> None:
 
 
 def test_an_answer_that_stands_nowhere_brings_what_it_was_drafted_from() -> None:
-    config = CONFIG.model_copy(update={"threshold": 0.0})
-    speculator = Speculator(Scripted(lambda _: "Ophelia"), Scripted(large), config)
+    speculator = Speculator(Scripted(lambda _: "Ophelia"), Scripted(large), CONFIG)
     outcome = speculator.answer("Who?", KNOWLEDGE[:2])
     assert evidence([Hop("Who?", outcome)]) == KNOWLEDGE[:2]
 

@@ -76,7 +76,8 @@ _PREFACE_RE = re.compile(
 _RATIONALES = frozenset(
     ["rationale", "reasoning", "reason", "evidence", "explanation", "理由", "依据", "原因", "解释"]
 )
-_WRAPPING = " \t\n*_`\"'“”「」"
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
+_WRAPPING = f"*_`\"'“”「」{_SPACES}"
 
 
 def draft_wording(question: str) -> DraftWording:
