@@ -119,10 +119,11 @@ def test_the_passages_are_numbered_as_the_line_counts_them() -> None:
     assert further.index(QUESTION) < further.index(AGAIN)
 
 
-def test_the_target_drafts_once() -> None:
+def test_the_target_drafts_in_the_first_round_only() -> None:
     target = Scripted(lambda _: "Ada King")
     Speculator(Learning("Bo", "1885"), target, config(preset="accurate")).answer(QUESTION, HITS)
-    assert len(target.prompts) == 1
+    assert len(target.prompts) == len(HITS)
+    assert not any(AGAIN in prompt for prompt in target.prompts)
 
 
 def test_a_cancelled_further_round_is_a_cancelled_request() -> None:
