@@ -80,7 +80,7 @@ class DraftedRun:
             found = audit(outcome, hits, self._speculator.threshold)
             self._trace.attributes[METHOD] = found
             yield from reply.whole(
-                "\n".join(outcome.answers) or uncertain,
+                listed(outcome.answers) or uncertain,
                 confidence=outcome.confidence,
                 abstained=not outcome.answers,
                 audit=found,
@@ -96,10 +96,11 @@ class DraftedRun:
             raise
         # The question's fault, not that of a part: say it does not fit the drafter.
         except InputError as error:
-            raise Failed(f"drafting refused: {error.message}") from error
+            raise Failed(f"drafting refused: {error.message.rstrip('.')}") from error
         # Whatever fails in here, plain RAG can still answer.
         except Exception as error:
-            reason = f"drafting failed: {error or type(error).__name__}"
+            told = str(error).rstrip(".") or type(error).__name__
+            reason = f"drafting failed: {told}"
             self._breaker.failed(reason)
             self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {error}"
             raise Failed(reason) from error
@@ -165,6 +166,11 @@ class DraftedRun:
             method=METHOD,
             notes=notes_of(outcome, hits, self._speculator.threshold) if hits else (),
         )
+
+
+def listed(answers: Sequence[str]) -> str:
+    """Return answers as text: one as it is, several as a list, so that each is cited by itself."""
+    return "\n".join(f"- {answer}" for answer in answers) if len(answers) > 1 else "".join(answers)
 
 
 def notes_of(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> tuple[str, ...]:

@@ -2,6 +2,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from readahead.cli.output import printable
 from tests.cli.conftest import Cli
@@ -125,6 +126,34 @@ def test_ask_streams_the_same_answer_for_people(cli: Cli, kb: Path, target: Path
     assert outcome.out == printable(answer) + "\n" != answer + "\n"
 
 
+DRAFTS = ("--method", "drafts", "--threshold", "0", "--preset", "accurate")
+
+
+def test_drafts_carry_their_audit(cli: Cli, kb: Path, target: Path) -> None:
+    outcome = cli("ask", QUESTION, *DRAFTS, "--target", target, "--json")
+    answer = outcome.json
+    assert (outcome.status, answer["method"]) == (0, "drafts")
+    assert {"threshold", "drafts", "candidates"} <= set(answer["audit"])
+    assert answer["audit"]["threshold"] == 0
+    plain = cli("ask", QUESTION, "--target", target, "--max-new-tokens", "4", "--json")
+    assert "audit" not in plain.json
+
+
+def test_drafts_are_explained(cli: Cli, kb: Path, target: Path) -> None:
+    outcome = cli("ask", QUESTION, *DRAFTS, "--target", target, "--explain")
+    assert outcome.status == 0
+    lines = outcome.out.splitlines()
+    (head,) = [number for number, line in enumerate(lines) if "drafts" in line and " · " in line]
+    assert lines[head + 1].split()[:2] == ["#", "passages"]
+    assert max(map(cell_len, lines[head:])) <= 100
+    assert "drafts · answer after" in outcome.err
+    assert "tokens/s" not in outcome.err
+    id = outcome.err.split("trace ")[1].split()[0]
+    shown = cli("trace", id).out.splitlines()
+    assert lines[head] in shown
+    assert not any("{" in line for line in shown)
+
+
 def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path) -> None:
     outcome = cli("ask", QUESTION, "--kind", "table", "--target", target)
     assert "No passage of the knowledge base matches" in outcome.out
@@ -134,7 +163,7 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "magic"), "There is no method 'magic'. Use: plain."),
+        (("--method", "magic"), "There is no method 'magic'. Use: plain, drafts."),
         (("--dtype", "float12"), "'models.dtype' is not usable: Input should be 'auto', 'float32'"),
         (("--device", "abacus"), "There is no device 'abacus'"),
         (("--temperature", "-1"), "greater than or equal to 0 (got -1.0)"),
@@ -142,6 +171,12 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
         (("--seed", "-1"), "greater than or equal to 0 (got -1)"),
         (("--max-new-tokens", "0"), "greater than 0 (got 0)"),
         (("--max-new-tokens", "99999"), "tokens"),
+        (("--threshold", "1.5"), "'1.5' is no threshold. Give strict, lenient or a probability"),
+        (("--threshold", "nan"), "'nan' is no threshold."),
+        (("--threshold", "high"), "'high' is no threshold."),
+        (("--preset", "slow"), "'drafts.preset' is not usable: Input should be 'fast' or"),
+        (("--explain",), "--explain tells of drafts; the method 'plain' has none. Add: --method"),
+        (("--method", "drafts", "--drafter", "gpt9"), "No model is called 'gpt9'"),
     ],
 )
 def test_a_bad_option_of_ask_is_named(

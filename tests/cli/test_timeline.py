@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from readahead.cli.timeline import COLUMNS, num_seconds, timeline
+from readahead.cli.output import COLUMNS
+from readahead.cli.timeline import num_seconds, timeline
+from tests.cli.test_explain import answered, audit
 
 
 def span(name: str, start_s: float, end_s: float | None, **more: Any) -> dict[str, Any]:
@@ -35,6 +37,19 @@ ASKED = trace(
     method="plain",
     e2e_s=10.0,
 )
+
+
+CONSIDERED = {
+    "moment": "sentence",
+    "at_token": 7,
+    "probability": 0.625,
+    "signals": {"entropy": 1.5},
+    "query": "Who lit it?",
+    "retrieved": [{"id": "3.1.0", "similarity": 0.5}],
+    "injected": ["3.1.0"],
+    "num_tokens": 40,
+    "num_taken_back": 5,
+}
 
 
 def bars(lines: list[str]) -> list[str]:
@@ -76,6 +91,9 @@ def test_a_timeline_tells_all_there_is() -> None:
         trace(span("later than the end", 9.0, 12.0), span("x" * 200, 12.0, 12.0), e2e_s=10.0),
         trace(question="潮汐每天涨落几次？" * 40, answer="一天两次。" * 100, note="x" * 500),
         trace(span("a\nb\x1b[31m", 0.0, 1.0, why="\x1b[2J"), question="\x1b]0;x\x07\n" * 30),
+        trace(inject=[CONSIDERED, {**CONSIDERED, "query": "潮" * 200, "retrieved": []}]),
+        trace(prefetch={"guessed": ["1.1.0"] * 90, "policy": "same-set"}),
+        trace(drafts=audit(answered("1846"))),
         trace(span("decode", 1000.0, 9999.0, count=10**6 - 1), e2e_s=9999.0),
     ],
 )
@@ -104,7 +122,7 @@ def test_what_was_done_before_the_question_stands_left_of_where_it_was_asked() -
     assert num_seconds(ahead) == 5.0
     assert lines[0].endswith(" · 5.00 s")
     suggest, prefill, decode = bars(lines)
-    assert suggest.strip() == ""
+    assert suggest.strip() == "before"  # listed, not drawn
     mark = next(line for line in lines if "asked" in line).index("▾")
     first = next(line for line in lines if line.endswith("│")).index("│") + 1
     assert prefill.rstrip() and len(prefill.rstrip()) < mark - first
@@ -115,3 +133,28 @@ def test_what_was_done_before_the_question_stands_left_of_where_it_was_asked() -
 def test_a_question_asked_at_once_has_its_mark_on_the_page() -> None:
     lines = list(timeline(trace(span("decode", 0.0, 5.0), asked_s=0.0, e2e_s=5.0)))
     assert any("▾ asked" in line for line in lines)
+
+
+def test_what_was_considered_for_injection_is_told_in_words() -> None:
+    kept = {
+        "moment": "start",
+        "at_token": 0,
+        "probability": 0.1,
+        "reason": "the passages seem to hold the answer",
+    }
+    text = " ".join(" ".join(timeline(trace(inject=[kept, CONSIDERED]))).split())
+    assert (
+        "inject at start, token 0: the passages lack the answer with probability 0.10 · "
+        "nothing injected: the passages seem to hold the answer"
+    ) in text
+    assert (
+        "injected 3.1.0, 40 tokens, 5 taken back · retrieved 3.1.0 for “Who lit it?” · "
+        "signals: entropy 1.5"
+    ) in text
+    assert "{" not in text
+
+
+def test_drafts_are_told_as_tables() -> None:
+    lines = list(timeline(trace(drafts=audit(answered("1846")), method="drafts", answer="1846")))
+    assert any(line.startswith("  2 drafts, 3 not needed") for line in lines)
+    assert not any("{" in line for line in lines)
