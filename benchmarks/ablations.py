@@ -39,7 +39,6 @@ MODELS = {"fast": "evidence", "accurate": "verified"}  # as shipped, by preset
 WITHOUT = {
     "consistency": frozenset({"consistency", "consistency_lead"}),
     "support": frozenset({"support"}),
-    "target": frozenset({"target"}),
     "evidence": frozenset(
         {"held", "held_share", "own", "coverage", "rank", "claim", "conflict"},
     ),
@@ -210,8 +209,8 @@ def _figures(recorded: Recorded, variant: Variant, contest: Contest) -> dict[str
     case, config = recorded.case, contest.config.drafts
     batch = recorded.batches[variant.batch]
     is_judged = variant.preset == "accurate"
-    own = recorded.batches["target"].drafts[: len(batch.drafts)] if is_judged else ()
-    drafts = batch.drafts + own
+    own = recorded.batches["target"].drafts
+    drafts = own[: len(batch.drafts)] if is_judged else batch.drafts
     candidates = pool(case.question, drafts, [hit.passage for hit in case.hits])
     judged = [recorded.judged[one.answer] for one in candidates] if is_judged else None
     rated = rate(case.question, candidates, drafts, case.hits, judged, model=variant.model)

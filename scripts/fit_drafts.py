@@ -1,8 +1,8 @@
 """Fit how probable it is that an answer of the drafts is right, and from where on to answer.
 
 Reads what ``record_drafts.py`` recorded: nothing is written anew. Two models are fitted: for the
-preset ``fast`` from the drafter's drafts and their evidence, for ``accurate`` with the target's own
-draft and scores, too. Figures are means over folds of whole questions; what is shipped is fitted on
+preset ``fast`` from the drafter's drafts and their evidence, for ``accurate`` from the target's and
+its scores. Figures are means over folds of whole questions; what is shipped is fitted on
 all. With ``--ship`` the numbers are written beside the modules that read them.
 
     python scripts/fit_drafts.py RECORDED.jsonl [--ship]
@@ -35,11 +35,11 @@ NUM_FOLDS = 5
 FOLDER = Path(answers.__file__).parent
 # Not "rank": the documents of RAMDocs are in no order.
 EVIDENCE = ("held", "held_share", "agreeing", "own", "logprob", "coverage", "length", "claim")
-VERIFIER = ("target", "consistency", "consistency_lead", "support")
+VERIFIER = ("consistency", "consistency_lead", "support")
 # Whose drafts are chosen from, behind what the verifier judges, and by which signals.
 VARIANTS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "evidence": (("drafter",), "", EVIDENCE),
-    "verified": (("drafter", "target"), "closed", (*EVIDENCE, *VERIFIER)),
+    "verified": (("target",), "closed", (*EVIDENCE, *VERIFIER)),
 }
 GRID = [round(0.05 * i, 2) for i in range(1, 20)]
 STRICT_ACCURACY, LENIENT_ACCURACY = 0.8, 0.6

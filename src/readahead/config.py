@@ -169,7 +169,7 @@ class DraftsConfig(_Section):
     """How answers are drafted small and chosen by evidence (``method="drafts"``)."""
 
     preset: Literal["fast", "accurate"] = Field(
-        "fast", description="accurate: the target drafts from the same passages, and scores, too"
+        "fast", description="fast: the drafter drafts; accurate: the target does, and scores"
     )
     strategy: Literal[
         "single", "perspectives", "sources", "time", "authority", "contiguous", "random"

@@ -162,7 +162,6 @@ def signals(
     ``own``: the share of its drafts whose own passages hold it; ``logprob``: ln ρ_draft of its
     best draft; ``coverage``: the share of the question's content in the best sentence that holds
     it, or in that one's passage; ``rank``: of the best passage that holds it, 1 for the first;
-    ``target``: ``agreeing`` among the target's own drafts, 0 if it wrote none;
     ``length``: in content terms; ``claim``: the score of the evidence checker; ``conflict``: how
     much of it a sentence that contradicts it speaks of; ``consistency``, ``support``: the
     verifier's; ``consistency_lead``: over the best other.
@@ -174,7 +173,7 @@ def signals(
     for number, candidate in enumerate(candidates):
         places = [held.place for held in candidate.held]
         own = [bool(set(drafts[d].places) & set(places)) for d in candidate.drafts]
-        agreeing = len(_agreeing(candidate, candidates))
+        agreeing = _agreeing(candidate, candidates)
         told = {
             "held": math.log1p(len(places)),
             "held_share": len(places) / max(1, len(hits)),
@@ -183,7 +182,6 @@ def signals(
             "logprob": max(drafts[d].logprob for d in candidate.drafts),
             "coverage": held_by[number],
             "rank": 1 / (1 + min(places)) if places else 0.0,
-            "target": _share_of_target(candidate, candidates, drafts),
             "length": math.log1p(len(candidate.terms)),
             "claim": claims[number].score,
             "conflict": max((c.shared for c in claims[number].conflicting), default=0.0),
@@ -204,18 +202,12 @@ def _of_verifier(number: int, judged: Sequence[Judged]) -> dict[str, float]:
     }
 
 
-def _share_of_target(
-    candidate: Candidate, candidates: Sequence[Candidate], drafts: Sequence[Draft]
-) -> float:
-    own = {n for n, draft in enumerate(drafts) if draft.author == "target" and not draft.fault}
-    return len(own & set(_agreeing(candidate, candidates))) / max(1, len(own))
-
-
-def _agreeing(candidate: Candidate, candidates: Sequence[Candidate]) -> list[int]:
-    """Return the drafts that give the candidate, or say it with more or fewer words."""
+def _agreeing(candidate: Candidate, candidates: Sequence[Candidate]) -> int:
+    """Return how many drafts give the candidate, or say it with more or fewer words."""
     terms = candidate.terms
-    alike = [o for o in candidates if terms <= o.terms or o.terms <= terms]
-    return [number for other in alike for number in other.drafts]
+    return sum(
+        len(other.drafts) for other in candidates if terms <= other.terms or other.terms <= terms
+    )
 
 
 def _coverages(asked: frozenset[str], candidate: Candidate, hits: Sequence[Hit]) -> float:

@@ -1,9 +1,10 @@
 """Answer one question by drafts: subsets, drafts, evidence, verifier, choice; knows no index.
 
 Guess: short answers by a small model, each from some of the passages. Check: each is looked up in
-all passages and, by the preset ``accurate``, judged by the target, which drafts from the same
-passages, too. Nothing that is not selected reaches the answer. *Approximate*: it is
-another answer than the plain one, and its probability says how far to trust it.
+all passages. By the preset ``accurate`` the target drafts instead, and judges what it drafted: for
+models as small as those tried, the small one's drafts add nothing to that. Nothing that is not
+selected reaches the answer. *Approximate*: it is another answer than the plain one, and its
+probability says how far to trust it.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class Speculator:
     """Drafts and chooses; used by one thread at a time.
 
     Args:
-        drafter: Small.
-        target: The verifier; may be the drafter.
+        drafter: Small; drafts by the preset ``fast``.
+        target: Drafts and judges by the preset ``accurate``; may be the drafter.
         config: Which preset, how many drafts, from which probability on to answer.
         calibration: From the probability of the shipped model to that on the user's own questions.
     """
@@ -99,8 +100,10 @@ class Speculator:
         calibration: Calibration | None = None,
     ) -> None:
         self._config = config
-        self._drafter = Drafter(drafter, config.with_rationale, config.max_new_tokens)
-        self._target = Drafter(target, config.with_rationale, config.max_new_tokens, "target")
+        limits = (config.with_rationale, config.max_new_tokens)
+        self._target = Drafter(target, *limits, "target")
+        is_fast = config.preset == "fast"
+        self._drafter = Drafter(drafter, *limits) if is_fast else self._target
         self._verifier = Verifier(target)
         self._calibration = calibration
 
@@ -142,8 +145,7 @@ class Speculator:
         )
         asked = _Asked(question, tuple(hits), tuple(subsets), cancelled, trace)
         drafts = self._drafts(asked)
-        own = [] if config.preset == "fast" or cancelled() else self._of_target(asked)
-        best = self._chosen(asked, drafts, own)
+        best = self._chosen(asked, drafts)
         for _ in range(config.max_refinements):
             if best.answers or best.is_cancelled:
                 break
@@ -151,7 +153,7 @@ class Speculator:
             if not (line := feedback(question, faults)):
                 break
             with trace.span("refine", feedback=line) as span:
-                again = self._chosen(asked, self._drafts(asked, line), own, line)
+                again = self._chosen(asked, self._drafts(asked, line), line)
             span.attributes["kept"] = is_kept = again.confidence > best.confidence
             if not (is_kept or again.is_cancelled):
                 break
@@ -180,7 +182,7 @@ class Speculator:
             ContextOverflow: The question does not fit.
         """
         asked = _Asked(question, tuple(hits), (), cancelled, trace or Trace("combine"))
-        return self._chosen(asked, (), self._of_target(asked, known), known)
+        return self._chosen(asked, self._of_all(asked, known), known)
 
     @property
     def threshold(self) -> float:
@@ -216,24 +218,20 @@ class Speculator:
                 )
         return drafts
 
-    def _of_target(self, asked: _Asked, known: str = "") -> list[Draft]:
-        """Return the target's own drafts, of the same passages; of all, where parts are known."""
-        everything = (tuple(range(len(asked.hits))),)
+    def _of_all(self, asked: _Asked, known: str) -> list[Draft]:
+        """Return the target's draft from all passages, told the answers of the parts."""
         return self._target.draft(
             asked.question,
             asked.passages,
-            everything if known else asked.subsets,
+            [tuple(range(len(asked.hits)))],
             feedback=known,
             cancelled=asked.cancelled,
             trace=asked.trace,
         )
 
-    def _chosen(
-        self, asked: _Asked, drafts: Sequence[Draft], own: Sequence[Draft], feedback: str = ""
-    ) -> Outcome:
-        """Return what comes of a round: the drafter's drafts, and the target's own."""
-        num_saved = len(asked.subsets) - len(drafts)
-        drafts = (*drafts, *own)
+    def _chosen(self, asked: _Asked, written: Sequence[Draft], feedback: str = "") -> Outcome:
+        """Return what comes of a round of drafts."""
+        drafts, num_saved = tuple(written), max(0, len(asked.subsets) - len(written))
         candidates = pool(asked.question, drafts, asked.passages)
         judged = None if asked.cancelled() else self._judged(asked, candidates)
         if asked.cancelled():
