@@ -46,9 +46,14 @@ def test_only_what_is_shared_is_useful(readings: Readings) -> None:
 
 
 def test_what_is_read_aside_is_remembered_and_leaves_the_readings(readings: Readings) -> None:
+    readings.read(PARTS[:1], 0, EMPTY, after(100), Trace("test"))
+    held = readings.on(EMPTY)
+    assert held is not None
+    length = held.cache.length
     assert not readings.read_aside(PARTS, after(1), Trace("test"))
     assert readings.read_aside(PARTS, after(100), Trace("test"))
-    assert readings.on(EMPTY) is None
+    assert readings.on(EMPTY) is held
+    assert held.cache.length == length
     assert readings.reader.num_known(PARTS) == NUM_TOKENS
 
 
@@ -58,11 +63,14 @@ def test_reading_on_stops_within_one_step(readings: Readings) -> None:
     reading = readings.on(EMPTY)
     assert reading is not None
     begin = reading.cache.length
+    readings.reset()
     readings.read_on(reading, PROMPT.token_ids, after(1), trace)
     assert reading.cache.length == begin + 16
     assert reading.token_ids == PROMPT.token_ids[: begin + 16]
     readings.read_on(reading, PROMPT.token_ids, after(100), trace)
-    assert reading.cache.length == NUM_TOKENS == readings.num_computed_tokens
+    assert reading.cache.length == NUM_TOKENS
+    assert readings.num_computed_tokens == NUM_TOKENS - begin
+    assert readings.num_useful_tokens(PROMPT.token_ids) == NUM_TOKENS - begin
 
 
 def test_a_fork_goes_on_alone(readings: Readings) -> None:
