@@ -55,3 +55,12 @@ def test_what_is_typed_ahead_is_there_when_enter_is_struck(tmp_path: Path) -> No
     assert read_ahead is not None
     assert int(read_ahead[1]) > 0
     assert "plainly after" in out
+
+
+@pytest.mark.real
+def test_drafts_show_what_was_drafted_and_where_it_stands(tmp_path: Path) -> None:
+    out = run(EXAMPLES / "drafted.py", tmp_path)
+    assert out.startswith("? When was the lamp of Skerry first lit?\n")
+    assert out.count("  draft from ") == 4
+    assert re.search(r"^  0\.\d\d  .*1846.*\(.+\)$", out, re.MULTILINE)
+    assert "register.txt: “The register says that the lamp of Skerry was first lit in 1846.”" in out
