@@ -44,7 +44,7 @@ def cases(tmp_path: Path) -> list[Case]:
 @pytest.fixture
 def contest() -> Contest:
     settings = {"drafts.adaptive": False, "drafts.max_refinements": 0}
-    return Contest(ending(0), ending(10), load_config(settings))
+    return Contest(ending(0), ending(9), load_config(settings))
 
 
 def test_a_model_knows_nothing_of_what_is_left_out() -> None:
@@ -66,11 +66,11 @@ def test_models_can_be_given() -> None:
 
 def test_recorded_drafts_are_those_of_the_run(contest: Contest, cases: list[Case]) -> None:
     recorded = record(cases[0], contest, HashingEmbedder())
-    assert list(recorded.batches) == [*BATCHES, "whole"]
+    assert list(recorded.batches) == [*BATCHES, "target"]
     for batch, (_, m) in BATCHES.items():
         assert len(recorded.batches[batch].drafts) == min(m, 6 if "single" in batch else m)
     outcome = contest.ask("accurate", cases[0])
-    drafts = recorded.batches["single.m10"].drafts + recorded.batches["whole"].drafts
+    drafts = recorded.batches["target"].drafts
     assert [draft.answer for draft in outcome.drafts] == [draft.answer for draft in drafts]
     speculator = Speculator(
         contest.drafter,
@@ -92,8 +92,8 @@ def test_recordings_are_kept(contest: Contest, cases: list[Case]) -> None:
     metrics = compare(kept, contest, {})
     assert metrics == compare(recorded, contest, {})
     assert metrics["draft_s.fast.single.m10"] > 0
-    assert metrics["perplexity.accurate.single.m10"] > 1
-    assert {"top.without_support", "clean.accurate.random.m5"} <= set(metrics)
+    assert metrics["perplexity.accurate.single.m10"] >= 1
+    assert {"top.without_support", "clean.fast.random.m5"} <= set(metrics)
 
 
 def test_the_benchmark_runs_and_goes_on(
