@@ -38,7 +38,7 @@ def main() -> None:
     for note in answer.notes:
         print(f"  note: {note}")
     for draft in audit.get("drafts", ()):  # none where a plain answer stepped in
-        print(f"  draft from {', '.join(draft['passages'])}: {draft['answer'] or draft['fault']}")
+        print(f"  draft from {', '.join(draft['passages'])}: {draft['answer']} {draft['fault']}")
     for candidate in audit.get("candidates", ()):
         verdict = candidate["reason"] or "selected"
         print(f"  {candidate['probability']:.2f}  {candidate['answer']}  ({verdict})")

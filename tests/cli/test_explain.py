@@ -28,6 +28,7 @@ def draft(answer: str, candidate: int | None, fault: str = "", **more: Any) -> d
         "logprob": -0.25,
         "candidate": candidate,
         "fault": fault,
+        "author": "drafter",
         **more,
     }
 
@@ -74,12 +75,32 @@ def test_the_tables_tell_of_every_draft_and_answer() -> None:
     assert lines[0] == (
         "  2 drafts, 3 not needed · answered from probability 0.30 on · selection perplexity 1.43"
     )
-    assert lines[2].split() == "1 1.1.0 312 5 0.81 -0.25 answer 1 1846".split()
-    assert lines[3].split() == "2 1.1.0 312 5 0.81 empty".split()
+    assert lines[2].split() == "1 1.1.0 312 5 0.81 -0.25 drafter answer 1 1846".split()
+    assert lines[3].split() == "2 1.1.0 312 5 0.81 drafter empty".split()
     assert lines[6].split() == "1 0.83 -0.21 0.90 1.1.0 1846".split()
     assert lines[7].strip() == "selected"
     assert lines[8].split() == "2 0.83 1.1.0 1852".split()
     assert lines[9].strip() == "not selected: probability 0.12, below 0.30"
+
+
+def test_what_the_passages_say_about_an_answer_is_told() -> None:
+    conflict = {"passage_id": "2.1.0", "start": 3, "end": 9, "what": "year"}
+    claim = {"verdict": "contradicted", "score": 0.1, "supporting": [], "conflicting": [conflict]}
+    text = "\n".join(tables(audit(answered("1846", claim=claim))))
+    assert (
+        "selected · contradicted by the passages, in conflict with 2.1.0 [3:9] (year)"
+    ) in " ".join(text.split())
+
+
+def test_the_steps_of_a_question_are_told_behind_it() -> None:
+    step = {"question": "Who kept it?", **audit(answered("Anna Moll", evidence=[]))}
+    found = {**audit(answered("1846")), "steps": [step]}
+    lines = list(tables(found))
+    at = lines.index("  step: Who kept it?")
+    assert len(lines) == 2 * at
+    assert any("Anna Moll" in line for line in lines[at:])
+    shown = [line.plain for line in evidence(found, find)]
+    assert shown[-3:] == ["  step: Who kept it?", "  1. Anna Moll", "       no passage holds it"]
 
 
 def test_the_answer_is_set_off_in_its_passage() -> None:

@@ -26,7 +26,8 @@ _HIGHLIGHT = "bold black on yellow"
 def tables(audit: Audit) -> Iterator[str]:
     """Yield the lines that tell of every draft, and of every answer that drafts gave.
 
-    No line takes more than ``COLUMNS`` columns of the terminal.
+    The steps of a question that was split come behind it, each with tables of its own. No line
+    takes more than ``COLUMNS`` columns of the terminal.
     """
     drafts, answers = audit["drafts"], audit["candidates"]
     saved = audit["num_saved_drafts"]
@@ -39,7 +40,7 @@ def tables(audit: Audit) -> Iterator[str]:
     if drafts:
         yield (
             f"  {'#':>3}  {'passages':<{PASSAGES_CELLS}} {'prompt':>6} {'tokens':>6} "
-            f"{'seconds':>7} {'ln q':>7}  {'gives':<10} draft"
+            f"{'seconds':>7} {'ln q':>7}  {'by':<7} {'gives':<10} draft"
         )
     for number, draft in enumerate(drafts, start=1):
         yield _draft_row(number, draft)
@@ -51,6 +52,10 @@ def tables(audit: Audit) -> Iterator[str]:
         )
     for number, answer in enumerate(answers, start=1):
         yield from _answer_rows(number, answer)
+    for step in audit.get("steps", ()):
+        yield ""
+        yield from wrapped(f"step: {' '.join(step['question'].split())}", "  ")
+        yield from tables(step)
 
 
 def _draft_row(number: int, draft: Mapping[str, Any]) -> str:
@@ -59,7 +64,7 @@ def _draft_row(number: int, draft: Mapping[str, Any]) -> str:
     return one_line(
         f"  {number:>3}  {_ids(draft['passages'])} {draft['num_prompt_tokens']:>6} "
         f"{draft['num_tokens']:>6} {draft['seconds']:>7.2f} {_number(draft['logprob']):>7}  "
-        f"{gives:<10} {' '.join(draft['answer'].split())}",
+        f"{draft.get('author', ''):<7} {gives:<10} {' '.join(draft['answer'].split())}",
         COLUMNS,
     )
 
@@ -72,7 +77,19 @@ def _answer_rows(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
         COLUMNS,
     )
     verdict = "selected" if answer["selected"] else f"not selected: {answer['reason']}"
-    yield from wrapped(verdict, _INDENT)
+    yield from wrapped(verdict + _checked(answer.get("claim")), _INDENT)
+
+
+def _checked(claim: Mapping[str, Any] | None) -> str:
+    """Return what all passages say about an answer."""
+    if not claim:
+        return ""
+    against = [
+        f"{one['passage_id']} [{one['start']}:{one['end']}] ({one['what']})"
+        for one in claim["conflicting"]
+    ]
+    conflict = f", in conflict with {', '.join(against)}" if against else ""
+    return f" · {claim['verdict']} by the passages{conflict}"
 
 
 def _number(value: float | None) -> str:
@@ -110,6 +127,10 @@ def evidence(
         if len(held) > MAX_EVIDENCE:
             rest = " ".join(one["passage_id"] for one in held[MAX_EVIDENCE:])
             yield from map(Text, wrapped(f"and in {rest}", _INDENT))
+    for step in audit.get("steps", ()):
+        yield Text()
+        yield from map(Text, wrapped(f"step: {' '.join(step['question'].split())}", "  "))
+        yield from evidence(step, find, is_coloured=is_coloured)
 
 
 def _shown(

@@ -105,12 +105,10 @@ def _share(at_s: float, window: tuple[float, float]) -> float:
 
 
 def _figures(trace: Mapping[str, Any]) -> Iterator[str]:
-    rows = {
-        "request": {k: v for k, v in trace["attributes"].items() if k not in _TOLD_ELSEWHERE},
-        "counts": dict(sorted(trace["counters"].items())),
-        **{span["name"]: span["attributes"] for span in trace["spans"]},
-    }
-    for name, values in rows.items():
+    told = {k: v for k, v in trace["attributes"].items() if k not in _TOLD_ELSEWHERE}
+    rows = [("request", told), ("counts", dict(sorted(trace["counters"].items())))]
+    rows += [(span["name"], span["attributes"]) for span in trace["spans"]]
+    for name, values in rows:
         listed = " · ".join(f"{key} {_shown(value)}" for key, value in values.items())
         if listed:
             yield from wrapped(f"{name}: {listed}", "  ")
