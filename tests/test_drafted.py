@@ -250,29 +250,31 @@ def test_a_removed_document_takes_its_drafts_along(engine: Engine) -> None:
         engine.knowledge.store.trace(answer.trace_id)
 
 
-def test_requests_are_answered_though_parts_fail(tmp_path: Path, llama: LlamaForCausalLM) -> None:
+@pytest.mark.parametrize(("preset", "num_calls"), [("fast", 1), ("accurate", 2)])
+def test_requests_are_answered_though_parts_fail(
+    tmp_path: Path, llama: LlamaForCausalLM, preset: str, num_calls: int
+) -> None:
+    """At 8 % of calls: drafts or, where a call failed or drafting rests, a plain answer."""
     engine = opened(
         tmp_path,
         TransformersModel(llama, make_tokenizer(), name="tiny"),  # it prefills in large steps
-        drafts__preset="accurate",
+        drafts__preset=preset,
         drafts__retry_after_s=0.0,
         traces__keep=1,
         generation__max_new_tokens=1,
     )
-    drafter = Failing(first_year, rate=0.08, chance=np.random.default_rng(1))
-    target = Failing(first_year, rate=0.08, chance=np.random.default_rng(2))
-    scripted(engine, drafter, target)
-    methods = []
+    parts = Failing(first_year, rate=0.08, chance=np.random.default_rng(1))
+    scripted(engine, parts)
     only = Filter(documents=("keeper.txt",))
-    for _ in range(1000):
-        before = drafter.num_calls + target.num_calls
+    methods = []
+    for _ in range(500):
+        before = parts.num_calls
         answer = engine.ask(QUESTION, method="drafts", filter=only)
         assert answer.text and answer.finish_reason != "cancelled"
         methods.append(answer.method)
         if answer.method == "drafts":
-            assert answer.text.startswith("1846")
-            assert drafter.num_calls + target.num_calls >= before + 3
+            assert "1846" in answer.text
+            assert parts.num_calls == before + num_calls
         else:
             assert answer.notes[0].startswith("Answered plainly, because drafting ")
-    assert len(methods) >= 998
-    assert 100 < methods.count("plain") < 400
+    assert 0.7 * 0.08 * num_calls < methods.count("plain") / 500 < 1.5 * 0.08 * num_calls

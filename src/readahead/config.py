@@ -189,6 +189,9 @@ class DraftsConfig(_Section):
     )
     max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
     max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")
+    splits_by_model: bool = Field(
+        False, description="the target splits where no rule does; small ones do it badly"
+    )
     timeout_s: float = Field(60.0, gt=0, le=86_400, description="for drafting, before plain RAG")
     num_failures: int = Field(3, ge=1, le=1000, description="in a row, before plain RAG")
     retry_after_s: float = Field(30.0, ge=0, le=86_400, description="of plain RAG, until a trial")

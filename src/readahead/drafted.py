@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypedDict
 
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
@@ -14,7 +15,9 @@ from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter, Vectors
 from readahead.speculation.answers.audit import audit
 from readahead.speculation.answers.breaker import Breaker
+from readahead.speculation.answers.hops import Hop, ask_in_hops
 from readahead.speculation.answers.speculate import Outcome, Speculator
+from readahead.speculation.answers.split import Splitter
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Hit
@@ -22,6 +25,13 @@ from readahead.types import Hit
 METHOD = "drafts"
 UNCERTAIN = "No answer is certain enough."
 UNCERTAIN_CHINESE = "没有足够确定的答案。"
+
+
+class _More(TypedDict):
+    """What every step takes."""
+
+    cancelled: Cancelled
+    trace: Trace
 
 
 class Failed(Exception):
@@ -38,6 +48,7 @@ class DraftedRun:
         trace: Of the request.
         question: As the user asked it.
         turns: Who may use the models.
+        splitter: Splits a question that takes several steps; None: by rules alone.
         forget: Called once drafting ends, however it does.
     """
 
@@ -49,6 +60,7 @@ class DraftedRun:
         trace: Trace,
         question: str,
         turns: Turns,
+        splitter: Splitter | None = None,
         forget: Callable[[], None] = lambda: None,
     ) -> None:
         self._knowledge = knowledge
@@ -58,7 +70,9 @@ class DraftedRun:
         self._trace = trace
         self._question = question
         self._turns = turns
+        self._splitter = splitter or Splitter()
         self._forget = forget
+        self._passages: dict[str, float] = {}
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer.
@@ -68,29 +82,28 @@ class DraftedRun:
         """
         if not self._breaker.allow():
             raise Failed(f"drafting rests after failures ({self._breaker.reason})")
-        outcome, hits = self._tried(filter, cancelled)
-        reply = self._reply(hits, outcome)
-        if not hits:
-            yield from reply.nothing_found()
-        elif outcome.is_cancelled:
+        hop = self._tried(filter, cancelled)
+        outcome, reply = hop.outcome, self._reply(hop)
+        if outcome.is_cancelled:
             yield from reply.whole("", finish_reason="cancelled")
+        elif not outcome.hits:
+            yield from reply.nothing_found()
         else:
             is_chinese = wording(self._question) is CHINESE
             uncertain = UNCERTAIN_CHINESE if is_chinese else UNCERTAIN
-            found = audit(outcome, hits, self._speculator.threshold)
+            found = audit(hop, self._speculator.threshold)
             self._trace.attributes[METHOD] = found
             yield from reply.whole(
                 listed(outcome.answers) or uncertain,
-                confidence=outcome.confidence,
+                confidence=hop.confidence,
                 abstained=not outcome.answers,
                 audit=found,
             )
 
-    def _tried(self, filter: Filter | None, cancelled: Cancelled) -> tuple[Outcome, Sequence[Hit]]:
+    def _tried(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
         """Return what came of drafting, and tell the breaker how it went."""
         try:
-            hits = self._hits(filter)
-            outcome = self._outcome(hits, cancelled) if hits else Outcome()
+            hop = self._turns.run(partial(self._hop, filter, cancelled))
         except Failed as failure:
             self._breaker.failed(str(failure))
             raise
@@ -106,42 +119,53 @@ class DraftedRun:
             raise Failed(reason) from error
         finally:
             self._forget()
-        if outcome.is_cancelled:
-            return outcome, hits
-        if outcome.answers or not hits:
+        outcome = hop.outcome
+        if outcome.answers or not (outcome.is_cancelled or outcome.hits):
             self._breaker.succeeded()
-        else:
+        elif not outcome.is_cancelled:
             self._breaker.failed("no draft passed")
-        return outcome, hits
+        return hop
 
-    def _hits(self, filter: Filter | None) -> list[Hit]:
-        num_passages = self._config.drafts.num_passages
-        self._trace.count("retrievals")
-        hits = self._knowledge.search(
-            self._question, num_passages, filter=filter, trace=self._trace
-        )
-        self._trace.attributes["passages"] = [
-            {"id": hit.passage.id, "score": hit.score} for hit in hits
-        ]
-        return hits
-
-    def _outcome(self, hits: Sequence[Hit], cancelled: Cancelled) -> Outcome:
+    def _hop(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
+        """Return what came of the question and, if it was split, of its parts."""
         limit_s = self._config.drafts.timeout_s
         deadline_s = time.monotonic() + limit_s
-        outcome = self._turns.run(
-            partial(
-                self._speculator.answer,
-                self._question,
-                hits,
-                vectors=self._vectors(hits),
-                question_vector=self._question_vector(),
-                cancelled=lambda: cancelled() or time.monotonic() > deadline_s,
-                trace=self._trace,
-            )
+        more: _More = {
+            "cancelled": lambda: cancelled() or time.monotonic() > deadline_s,
+            "trace": self._trace,
+        }
+        hop = ask_in_hops(
+            self._question,
+            partial(self._asked, filter=filter, more=more),
+            partial(self._splitter, **more),
+            partial(self._speculator.combine, **more),
+            max_depth=self._config.drafts.max_depth,
         )
-        if outcome.is_cancelled and not cancelled():
+        if hop.outcome.is_cancelled and not cancelled():
             raise Failed(f"drafting took longer than {limit_s:g} s (drafts.timeout_s)")
-        return outcome
+        return hop
+
+    def _asked(self, question: str, *, filter: Filter | None, more: _More) -> Outcome:
+        """Return what came of one question, or of one part of it."""
+        hits = self._hits(question, filter)
+        return self._speculator.answer(
+            question,
+            hits,
+            vectors=self._vectors(hits),
+            question_vector=self._question_vector(question),
+            **more,
+        )
+
+    def _hits(self, question: str, filter: Filter | None) -> list[Hit]:
+        num_passages = self._config.drafts.num_passages
+        self._trace.count("retrievals")
+        hits = self._knowledge.search(question, num_passages, filter=filter, trace=self._trace)
+        # All that was read: a trace goes when one of its passages is removed.
+        self._passages |= {hit.passage.id: hit.score for hit in hits}
+        self._trace.attributes["passages"] = [
+            {"id": id, "score": score} for id, score in self._passages.items()
+        ]
+        return hits
 
     def _needs_vectors(self) -> bool:
         return self._config.drafts.strategy == "perspectives"
@@ -152,19 +176,19 @@ class DraftedRun:
             return None
         return self._knowledge.vectors([hit.passage for hit in hits])
 
-    def _question_vector(self) -> Vectors | None:
+    def _question_vector(self, question: str) -> Vectors | None:
         embedder = self._knowledge.embedder if self._needs_vectors() else None
-        return embedder.embed_query(self._question) if embedder else None
+        return embedder.embed_query(question) if embedder else None
 
-    def _reply(self, hits: Sequence[Hit], outcome: Outcome) -> Reply:
+    def _reply(self, hop: Hop) -> Reply:
         return Reply(
             self._question,
-            [hit.passage for hit in hits],
+            [hit.passage for hit in hop.outcome.hits],
             self._trace,
             self._config,
             similarity=self._knowledge.similarity,
             method=METHOD,
-            notes=notes_of(outcome, hits, self._speculator.threshold) if hits else (),
+            notes=notes_of(hop, self._speculator.threshold),
         )
 
 
@@ -173,16 +197,20 @@ def listed(answers: Sequence[str]) -> str:
     return "\n".join(f"- {answer}" for answer in answers) if len(answers) > 1 else "".join(answers)
 
 
-def notes_of(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> tuple[str, ...]:
+def notes_of(hop: Hop, threshold: float) -> tuple[str, ...]:
     """Return what the reader should know of a choice."""
+    outcome = hop.outcome
     selected, rated = outcome.choice.selected, outcome.choice.rated
-    if outcome.is_cancelled:
+    if outcome.is_cancelled or not outcome.hits:
         return ()
+    if hop.is_combined:
+        asked = "; ".join(f"{part.question} {part.outcome.answers[0]}" for part in hop.children)
+        return (f"Answered in {len(hop.children)} steps: {asked}",)
     if len(selected) > 1:
         return (f"The passages support {len(selected)} different answers.",)
     if selected:
         return ()
-    looked_at = f"{len(outcome.drafts)} drafts over {len(hits)} passages"
+    looked_at = f"{len(outcome.drafts)} drafts over {len(outcome.hits)} passages"
     if not rated:
         return (f"None of {looked_at} holds an answer.",)
     best = rated[0]

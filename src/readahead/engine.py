@@ -23,8 +23,9 @@ from readahead.plain import PlainRun
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
 from readahead.speculation.answers.breaker import Breaker
-from readahead.speculation.answers.calibration import Calibration
-from readahead.speculation.answers.speculate import Speculator, read_calibration
+from readahead.speculation.answers.calibration import Calibration, read_calibration
+from readahead.speculation.answers.speculate import Speculator
+from readahead.speculation.answers.split import Splitter
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Answer
@@ -257,8 +258,16 @@ class Engine:
     ) -> Iterator[Event]:
         """Yield an answer by drafts, or a plain one where drafting fails."""
         forget = self._remembering.forget  # what the target read for this question alone
+        splitter = Splitter(self._remembering if self.config.drafts.splits_by_model else None)
         run = DraftedRun(
-            self.knowledge, self.speculator, self.breaker, trace, question, self.turns, forget
+            self.knowledge,
+            self.speculator,
+            self.breaker,
+            trace,
+            question,
+            self.turns,
+            splitter,
+            forget,
         )
         try:
             yield from run.events(filter, cancelled)

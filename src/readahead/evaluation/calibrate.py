@@ -22,7 +22,12 @@ from readahead.evaluation.datasets import Question
 from readahead.evaluation.metrics import contains
 from readahead.lm.base import never
 from readahead.speculation.answers.breaker import Breaker
-from readahead.speculation.answers.calibration import Calibration, fit_isotonic, fit_platt
+from readahead.speculation.answers.calibration import (
+    CALIBRATION_FILE,
+    Calibration,
+    fit_isotonic,
+    fit_platt,
+)
 from readahead.speculation.answers.risk import (
     Point,
     area_under,
@@ -30,7 +35,6 @@ from readahead.speculation.answers.risk import (
     calibration_error,
     risk_coverage,
 )
-from readahead.speculation.answers.speculate import CALIBRATION_FILE
 from readahead.trace import Trace
 from readahead.types import Answer
 

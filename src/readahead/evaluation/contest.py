@@ -28,8 +28,8 @@ from readahead.lm.weights import resolve
 from readahead.plain import check_passages, sampling_params
 from readahead.retrieval.base import Embedder, Vectors
 from readahead.retrieval.content import embedded_text
-from readahead.speculation.answers.calibration import Calibration
-from readahead.speculation.answers.speculate import Speculator, read_calibration
+from readahead.speculation.answers.calibration import Calibration, read_calibration
+from readahead.speculation.answers.speculate import Speculator
 from readahead.trace import Trace
 from readahead.types import Draft
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from readahead.evidence.claims import Claim
 from readahead.speculation.answers.choose import Rated
-from readahead.speculation.answers.speculate import Outcome
+from readahead.speculation.answers.hops import Hop
 from readahead.types import Hit
 
 
-def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, object]:
-    """Return all that was drafted and why one was chosen, as JSON values."""
+def audit(hop: Hop, threshold: float) -> dict[str, object]:
+    """Return all that was drafted and why one was chosen, as JSON values.
+
+    ``steps`` are the parts of a question that was split, each with an audit of its own.
+    """
+    outcome, hits = hop.outcome, hop.outcome.hits
     number_of = {
         number: place
         for place, one in enumerate(outcome.choice.rated)
@@ -22,6 +26,7 @@ def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, 
         "threshold": threshold,
         "selection_perplexity": outcome.choice.perplexity,
         "num_saved_drafts": outcome.num_saved,
+        "feedback": outcome.feedback,
         "drafts": [
             {
                 "answer": draft.answer,
@@ -38,6 +43,8 @@ def audit(outcome: Outcome, hits: Sequence[Hit], threshold: float) -> dict[str, 
             for number, draft in enumerate(outcome.drafts)
         ],
         "candidates": [_shown(one, hits) for one in outcome.choice.rated],
+        "is_combined": hop.is_combined,
+        "steps": [{"question": part.question, **audit(part, threshold)} for part in hop.children],
     }
 
 

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from readahead.errors import InputError
 
+CALIBRATION_FILE = "calibration.json"
 Floats = NDArray[np.float64]
 _MAX_NEWTON_STEPS = 100
 
@@ -206,3 +208,22 @@ def labelled(scores: Sequence[float], correct: Sequence[bool]) -> tuple[Floats, 
 
 def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """Return the calibration that was fitted on a knowledge base, None if there is none.
+
+    Raises:
+        InputError: The file is not a calibration.
+    """
+    try:
+        text = (folder / CALIBRATION_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        return Calibration.from_json(json.loads(text))
+    except ValueError:
+        raise InputError(
+            f"{folder / CALIBRATION_FILE} is not a calibration.",
+            remedy="Fit it again: readahead calibrate",
+        ) from None

@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
 from readahead.config import DraftsConfig
-from readahead.errors import InputError
 from readahead.lm.base import Cancelled, TextModel, never
 from readahead.retrieval.base import Vectors
 from readahead.speculation.answers.calibration import Calibration
@@ -30,7 +28,6 @@ from readahead.speculation.answers.verify import Claim, Judged, Verifier
 from readahead.trace import Trace
 from readahead.types import Draft, Hit, Passage
 
-CALIBRATION_FILE = "calibration.json"
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
 MIN_FIRST_HELD = 2  # passages that must hold what they agree on
 
@@ -274,22 +271,3 @@ def thresholds(model: str) -> Mapping[str, float]:
     text = files(PACKAGE).joinpath("thresholds.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, float]] = json.loads(text)
     return found[model]
-
-
-def read_calibration(folder: Path) -> Calibration | None:
-    """Return the calibration that was fitted on a knowledge base, None if there is none.
-
-    Raises:
-        InputError: The file is not a calibration.
-    """
-    try:
-        text = (folder / CALIBRATION_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    try:
-        return Calibration.from_json(json.loads(text))
-    except ValueError:
-        raise InputError(
-            f"{folder / CALIBRATION_FILE} is not a calibration.",
-            remedy="Fit it again: readahead calibrate",
-        ) from None
