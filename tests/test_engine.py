@@ -139,7 +139,7 @@ def test_a_question_longer_than_the_context_is_an_error(engine: Engine) -> None:
 
 
 def test_an_unknown_method_is_an_error(engine: Engine) -> None:
-    with pytest.raises(InputError, match="'magic'.*plain"):
+    with pytest.raises(InputError, match=r"'magic'\. Use: plain, drafts\."):
         engine.ask(QUESTION, method="magic")
 
 
@@ -282,3 +282,15 @@ def test_a_gate_that_does_not_fire_changes_nothing(
 ) -> None:
     engine = open_engine(tmp_path, model, inject__threshold=1.0)
     assert engine.ask(QUESTION, inject=True).text == engine.ask(QUESTION).text
+
+
+def test_the_target_drafts_where_no_drafter_is_named(engine: Engine) -> None:
+    assert engine.load("drafts").drafter is engine.target
+    assert vars(engine).keys() >= {"speculator"}
+
+
+def test_a_drafter_that_cannot_be_had_is_named(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, models__drafter="gpt9")
+    assert engine.ask(QUESTION).method == "plain"
+    with pytest.raises(NotFound, match="gpt9"):
+        engine.ask(QUESTION, method="drafts")

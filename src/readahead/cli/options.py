@@ -43,7 +43,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="PRESET",
-        help="Of drafts: fast (evidence alone chooses) or accurate (the target does, too).",
+        help="Of drafts: fast (the drafter drafts) or accurate (the target does, and scores).",
     ),
 ]
 TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
