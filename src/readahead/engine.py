@@ -114,7 +114,8 @@ class Engine:
     @cached_property
     def speculator(self) -> Speculator:
         """Return what drafts answers and chooses among them."""
-        return self.new_speculator(read_calibration(self.config.kb))
+        config = self.config
+        return self.new_speculator(read_calibration(config.kb, config.drafts.preset))
 
     def new_speculator(self, calibration: Calibration | None = None) -> Speculator:
         """Return what drafts as the settings say, with probabilities as ``calibration`` says."""

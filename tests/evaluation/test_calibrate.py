@@ -21,7 +21,12 @@ from readahead.evaluation.calibrate import (
 )
 from readahead.evaluation.datasets import Question
 from readahead.lm.model import TransformersModel
-from readahead.speculation.answers.calibration import Calibration, Platt, fit_platt
+from readahead.speculation.answers.calibration import (
+    Calibration,
+    Platt,
+    fit_platt,
+    read_calibration,
+)
 from readahead.speculation.answers.risk import risk_coverage
 from readahead.speculation.answers.speculate import Speculator
 from readahead.types import Answer
@@ -129,6 +134,12 @@ def test_drafts_are_asked_alone_and_uncalibrated(tmp_path: Path, model: Transfor
     calibrated = engine.ask(QUESTION, method="drafts")
     assert answer.confidence < calibrated.confidence == pytest.approx(1 / (1 + np.exp(-9)))
     assert len(engine.knowledge.store.traces()) == num_traces + 1
+
+
+def test_a_calibration_of_another_preset_counts_for_nothing(tmp_path: Path) -> None:
+    write_json(tmp_path / "calibration.json", {**Platt(2.0, 1.0).to_json(), "preset": "fast"})
+    assert read_calibration(tmp_path, "fast") == read_calibration(tmp_path) == Platt(2.0, 1.0)
+    assert read_calibration(tmp_path, "accurate") is None
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

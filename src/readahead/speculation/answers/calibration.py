@@ -210,8 +210,11 @@ def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def read_calibration(folder: Path) -> Calibration | None:
+def read_calibration(folder: Path, preset: str = "") -> Calibration | None:
     """Return the calibration that was fitted on a knowledge base, None if there is none.
+
+    One that was fitted with another preset than ``preset`` counts for nothing: the two presets tell
+    other probabilities.
 
     Raises:
         InputError: The file is not a calibration.
@@ -221,7 +224,10 @@ def read_calibration(folder: Path) -> Calibration | None:
     except FileNotFoundError:
         return None
     try:
-        return Calibration.from_json(json.loads(text))
+        record = json.loads(text)
+        calibration = Calibration.from_json(record)
+        is_other = bool(preset) and record.get("preset", preset) != preset
+        return None if is_other else calibration
     except ValueError:
         raise InputError(
             f"{folder / CALIBRATION_FILE} is not a calibration.",
