@@ -163,7 +163,8 @@ class Answer:
     Attributes:
         text: With citation markers such as ``[1]``.
         abstained: Whether the passages were found not to hold the answer.
-        confidence: In [0, 1]: the share of sentences that a stored span supports.
+        confidence: In [0, 1]: the share of sentences that a stored span supports; of an answer
+            by drafts, the probability that it is right.
         method: What ran, for instance ``plain``.
         notes: What the reader should know: dropped passages, markers the model made up.
         audit: All that was drafted, and why this was chosen, as JSON values; empty for what was
