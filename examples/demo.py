@@ -1,4 +1,4 @@
-"""Ask the sample documents: English, Chinese, what they cannot answer, and typed ahead.
+"""Ask the sample documents: English, Chinese, what they cannot answer, typed ahead, by drafts.
 
 The knowledge base stays in ``.demo``, so that you can go on asking it.
 """
@@ -16,8 +16,7 @@ QUESTIONS = (
     "中文导览什么时候开始？",
     "How much does it cost to hire the dome for a wedding?",
 )
-
-
+DRAFTED = "Who founded the observatory?"
 TYPED = ("How much did the refurbishment of the dome cost?", "And who did the work?")
 
 
@@ -35,6 +34,8 @@ def main() -> None:
             print(f"\n? {question}", flush=True)
             print_answer(engine.stream(question))
         type_ahead(engine)
+        print(f"\n? {DRAFTED}   (drafts of single passages, chosen by evidence)", flush=True)
+        print_answer(engine.stream(DRAFTED, method="drafts"))
     print("\nGo on:  .venv/bin/readahead --kb .demo ask 'Who founded the observatory?'")
 
 
