@@ -199,10 +199,15 @@ def test_a_calibration_is_read_from_the_knowledge_base(tmp_path: Path) -> None:
     file = tmp_path / CALIBRATION_FILE
     file.write_text('{"kind": "platt", "slope": 2.0, "intercept": 1}')
     assert read_calibration(tmp_path) == Platt(2.0, 1.0)
-    for broken in ("{", "[]", '{"kind": "oracle"}', "3"):
-        file.write_text(broken)
+    huge = b'{"kind": "platt", "slope": 1%s, "intercept": 0}' % (b"0" * 400)
+    for broken in (b"{", b"[]", b'{"kind": "oracle"}', b"3", b"\xff", b"[" * 100_000, huge):
+        file.write_bytes(broken)
         with pytest.raises(InputError, match="not a calibration"):
             read_calibration(tmp_path)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(InputError, match="not a calibration"):
+        read_calibration(tmp_path)
 
 
 @settings(max_examples=15)

@@ -50,7 +50,7 @@ class Calibration(ABC):
                 return Isotonic(_numbers(record["scores"]), _numbers(record["probabilities"]))
             if record["kind"] == "platt":
                 return Platt(float(record["slope"]), float(record["intercept"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             pass
         raise InputError(
             f"This is not a calibration: {json.dumps(record, default=str)[:80]}.",
@@ -220,15 +220,13 @@ def read_calibration(folder: Path, preset: str = "") -> Calibration | None:
         InputError: The file is not a calibration.
     """
     try:
-        text = (folder / CALIBRATION_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    try:
-        record = json.loads(text)
+        record = json.loads((folder / CALIBRATION_FILE).read_text(encoding="utf-8"))
         calibration = Calibration.from_json(record)
         is_other = bool(preset) and record.get("preset", preset) != preset
         return None if is_other else calibration
-    except ValueError:
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
         raise InputError(
             f"{folder / CALIBRATION_FILE} is not a calibration.",
             remedy="Fit it again: readahead calibrate",
