@@ -55,6 +55,8 @@ def test_agreement(claimed: str, held: str) -> None:
         ("5 km", "5 miles"),
         ("1,000", "999"),
         ("1亿", "1万"),
+        ("-3%", "3%"),
+        ("-5 km", "5 km"),
     ],
 )
 def test_conflict(claimed: str, held: str) -> None:

@@ -19,10 +19,13 @@ from readahead.text import is_cjk
 
 NEAR_SHARE = 0.85  # of the text sought, in one run
 MIN_NEAR_CHARS = 12
+MAX_NEAR_CHARS = 1000  # of a longer text nobody looks for a near quotation
 
 # Characters that only change their case, as long as no accent follows the last of them.
 _PLAIN_RE = re.compile(r"[!-~]+(?![^\x00-\x7f])")
 _QUOTES = {ord(char): '"' for char in "“”„‟«»「」『』〝〞"} | {ord(char): "'" for char in "‘’‚‛′"}
+
+_MINUS_RE = re.compile(r"(?:(?<!.)|[\s(])[-−]\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def find_run(sought: Normal, passage: Normal, source: str) -> Run | None:
 
     White space counts for nothing: a line break, or "ﬁ eld" for "field", hides no quotation. Whole
     means between the borders of words; nearly, that at least 12 characters and 85 % of the text
-    stand there in one run.
+    stand there in one run; texts of more than 1000 characters are found whole only.
 
     Args:
         sought: The normal form of the text sought.
@@ -108,6 +111,8 @@ def find_run(sought: Normal, passage: Normal, source: str) -> Run | None:
         if _is_whole(source, start, end):
             return Run(start, end, "verbatim")
         position = passage.text.find(sought.text, position + 1)
+    if len(sought.text) > MAX_NEAR_CHARS:
+        return None
     length = max(MIN_NEAR_CHARS, math.ceil(NEAR_SHARE * len(sought.text)))
     for first in range(len(sought.text) - length + 1):
         position = passage.text.find(sought.text[first : first + length])
@@ -127,7 +132,9 @@ def _extended(sought: str, passage: str, first: int, position: int) -> tuple[int
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether ``[start, end)`` cuts no word, and no number: 5 is not in 1.5 or 5,000."""
+    """Return whether ``[start, end)`` cuts no word and no number: 5 is not in 1.5, 5,000 or -5."""
+    if text[start].isdigit() and _MINUS_RE.search(text, max(0, start - 2), start):
+        return False
     return not _joins(text[max(0, start - 2) : start][::-1], text[start]) and not _joins(
         text[end : end + 2], text[end - 1]
     )

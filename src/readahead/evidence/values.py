@@ -27,6 +27,8 @@ _HEDGE_RE = re.compile(
     r" ?(?:the |a )?[$€£¥~]?\Z"
 )
 
+_MINUS_RE = re.compile(r"(?:\A|[\s(:=])-[$€£¥~]?\Z")
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -117,11 +119,12 @@ def _of_number(number: Number, normal: Normal) -> Value:
     said = normal.text[number.start : number.end]
     # A point before three digits parts thousands in one country and decimals in another.
     is_open = re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", said)
+    sign = "-" if _MINUS_RE.search(before) else ""  # not of a range, as in 5-10
     return Value(
         start,
         end,
         _kind(number.unit),
-        (number.value,),
+        (sign + number.value,),
         number.unit,
         other=said.replace(".", "") if is_open else "",
         is_hedged=_HEDGE_RE.search(before) is not None,

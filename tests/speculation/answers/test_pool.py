@@ -53,6 +53,31 @@ def test_different_answers_do_not_pool() -> None:
     assert len(pool(Q, [draft("1885"), draft("1902"), draft("Yes"), draft("No")], PASSAGES)) == 4
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("before 1846", "after 1846"),
+        ("Bob", "not Bob"),
+        ("-5 °C", "5 °C"),
+        ("$5", "€5"),
+        ("C++", "C"),
+        ("C#", "C++"),
+        ("3/4", "4/3"),
+    ],
+)
+def test_what_is_no_content_may_tell_answers_apart(one: str, other: str) -> None:
+    first, second = pool(Q, [Draft(one, (0,)), Draft(other, (1,))], PASSAGES)
+    assert not first.agrees_with(second)
+
+
+def test_what_has_marks_is_held_word_by_word() -> None:
+    texts = ("It was -5 °C.", "It was 5 °C.", "It was built before 1846.", "It was built in 1846.")
+    lookup = [passage(text, place) for place, text in enumerate(texts)]
+    for answer, places in (("-5 °C", [0]), ("before 1846", [2]), ("5 °C", [1]), ("1846", [2, 3])):
+        (candidate,) = pool(Q, [Draft(answer, (0,))], lookup)
+        assert [held.place for held in candidate.held] == places, answer
+
+
 @given(drafts=DRAFTS)
 def test_drafts_with_a_fault_support_nothing(drafts: list[Draft]) -> None:
     supporting = [number for one in pool(Q, drafts, PASSAGES) for number in one.drafts]

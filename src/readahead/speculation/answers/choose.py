@@ -128,9 +128,8 @@ def _against(one: Rated, chosen: Sequence[Rated], threshold: float) -> str:
     """Return what speaks against selecting an answer beside those chosen; "" if nothing does."""
     if one.probability < threshold:
         return f"probability {one.probability:.2f}, below {threshold:.2f}"
-    terms = one.candidate.terms
     for other in chosen:
-        if terms <= other.candidate.terms or terms >= other.candidate.terms:
+        if one.candidate.agrees_with(other.candidate):
             return f"says the same as “{other.candidate.answer}”"
     return ""
 
@@ -204,10 +203,7 @@ def _of_verifier(number: int, judged: Sequence[Judged]) -> dict[str, float]:
 
 def _agreeing(candidate: Candidate, candidates: Sequence[Candidate]) -> int:
     """Return how many drafts give the candidate, or say it with more or fewer words."""
-    terms = candidate.terms
-    return sum(
-        len(other.drafts) for other in candidates if terms <= other.terms or other.terms <= terms
-    )
+    return sum(len(other.drafts) for other in candidates if candidate.agrees_with(other))
 
 
 def _coverages(asked: frozenset[str], candidate: Candidate, hits: Sequence[Hit]) -> float:

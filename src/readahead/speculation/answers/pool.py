@@ -1,12 +1,14 @@
 """Put equal answers together, and look each up in all passages; judges nothing.
 
 Two answers are the same if they have the same content beside the question's: case, order,
-punctuation and function words make no difference, nor whether the question is restated. Drafts with
-a fault are left out: they can support nothing.
+punctuation and most function words make no difference, nor whether the question is restated. Signs,
+currencies, and words such as "not" and "before" do. Drafts with a fault are left out: they can
+support nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -16,6 +18,12 @@ from readahead.evidence.terms import Terms, read_terms
 from readahead.evidence.values import Value, read_values, stated
 from readahead.text import sentences, words
 from readahead.types import Draft, Passage
+
+_MARKS_RE = re.compile(
+    r"[$€£¥₹]|(?<![\w.,])[-−](?=\d)|\d+/\d+|(?<=\w)(?:\+\+?|#)(?!\w)|[不没未前后]|\b(?:not|no|never"
+    r"|without|except|before|after|until|since|under|over|above|below|less|more|former)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +48,46 @@ class Candidate:
 
     Attributes:
         answer: The shortest wording.
-        terms: The content by which answers are the same.
+        terms: The content by which answers are the same,
+        marks: and what else tells them apart.
         drafts: Their numbers.
         held: One sentence of each passage that holds it, in the order of the passages.
     """
 
     answer: str
     terms: frozenset[str]
+    marks: frozenset[str]
     drafts: tuple[int, ...]
     held: tuple[Held, ...]
+
+    def agrees_with(self, other: Candidate) -> bool:
+        """Return whether the two say the same, one perhaps with more words."""
+        is_within = self.terms <= other.terms or other.terms <= self.terms
+        return is_within and self.marks == other.marks
 
 
 def pool(question: str, drafts: Sequence[Draft], passages: Sequence[Passage]) -> list[Candidate]:
     """Return the different answers, in the order of their first drafts."""
     lookup = Lookup(passages)
     asked = read_terms(question).content
-    groups: dict[frozenset[str], list[int]] = {}
+    groups: dict[tuple[frozenset[str], frozenset[str]], list[int]] = {}
     for number, draft in enumerate(drafts):
         if not draft.fault:
-            groups.setdefault(content_of(draft.answer, asked), []).append(number)
+            key = content_of(draft.answer, asked), marks_of(draft.answer)
+            groups.setdefault(key, []).append(number)
     found = []
-    for terms, numbers in groups.items():
+    for (terms, marks), numbers in groups.items():
         answer = min(
             (drafts[number].answer for number in numbers), key=lambda said: (len(said), said)
         )
-        found.append(Candidate(answer, terms, tuple(numbers), lookup.held(answer, terms)))
+        held = lookup.held(answer, frozenset() if marks else terms)
+        found.append(Candidate(answer, terms, marks, tuple(numbers), held))
     return found
+
+
+def marks_of(answer: str) -> frozenset[str]:
+    """Return what tells an answer from others with the same content: "$", "-", "C++", "before"."""
+    return frozenset(match[0].lower().replace("−", "-") for match in _MARKS_RE.finditer(answer))
 
 
 def content_of(answer: str, asked: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -106,7 +128,11 @@ class _Sentence:
         run = find_run(answer, self.squeezed, self.text)
         if run is not None and run.kind == "verbatim":
             return True
-        return terms <= self.terms.held and all(stated(value, self.values) for value in values)
+        return (
+            bool(terms)
+            and terms <= self.terms.held
+            and all(stated(value, self.values) for value in values)
+        )
 
 
 class Lookup:
@@ -121,7 +147,8 @@ class Lookup:
     def held(self, answer: str, terms: frozenset[str]) -> tuple[Held, ...]:
         """Return the first sentence of each passage that holds the answer.
 
-        It does if the answer stands there word by word, or all of its ``terms`` and values do.
+        It does if the answer stands there word by word or, if there are ``terms``, all of these
+        and its values do.
         """
         if not read_terms(answer).content and len(words(answer)) < 2:
             return ()  # "no" stands nearly everywhere, and means something else there
