@@ -201,7 +201,8 @@ def test_what_takes_too_long_is_answered_plainly(tmp_path: Path, model: Transfor
     answer = engine.ask(QUESTION, method="drafts")
     assert answer.method == "plain"
     assert answer.notes[0] == (
-        "Answered plainly, because drafting took longer than 1e-09 s (drafts.timeout_s)."
+        "Answered plainly, because drafting took longer than 1e-09 s (raise drafts.timeout_s, or "
+        "lower drafts.num_drafts)."
     )
     assert answer.text == engine.ask(QUESTION).text
     trace: Any = engine.knowledge.store.trace(answer.trace_id)

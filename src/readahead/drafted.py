@@ -106,6 +106,7 @@ class DraftedRun:
             hop = self._turns.run(partial(self._hop, filter, cancelled))
         except Failed as failure:
             self._breaker.failed(str(failure))
+            self._trace.attributes["drafts_error"] = str(failure)
             raise
         # The question's fault, not that of a part: say it does not fit the drafter.
         except InputError as error:
@@ -142,7 +143,10 @@ class DraftedRun:
             max_depth=self._config.drafts.max_depth,
         )
         if hop.outcome.is_cancelled and not cancelled():
-            raise Failed(f"drafting took longer than {limit_s:g} s (drafts.timeout_s)")
+            raise Failed(
+                f"drafting took longer than {limit_s:g} s (raise drafts.timeout_s, or lower "
+                "drafts.num_drafts)"
+            )
         return hop
 
     def _asked(self, question: str, *, filter: Filter | None, more: _More) -> Outcome:

@@ -277,4 +277,5 @@ class Engine:
             note = f"Answered plainly, because {failure}."
         # Not in the handler: until it ends, the error keeps what the failed step had in memory.
         trace.attributes["method"] = "plain"
+        trace.attributes.pop("passages", None)  # of the drafts: those of the plain answer follow
         yield from self._plain(question, filter, cancelled, trace, notes=(note,))

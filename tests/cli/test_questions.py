@@ -175,7 +175,7 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
         (("--threshold", "nan"), "'nan' is no threshold."),
         (("--threshold", "high"), "'high' is no threshold."),
         (("--preset", "slow"), "'drafts.preset' is not usable: Input should be 'fast' or"),
-        (("--explain",), "--explain tells of drafts; the method 'plain' has none. Add: --method"),
+        (("--explain",), "--explain is of drafts; the method 'plain' has none. Add: --method"),
         (("--method", "drafts", "--drafter", "gpt9"), "No model is called 'gpt9'"),
     ],
 )

@@ -150,11 +150,7 @@ def ask(
         drafts__preset=preset,
         drafts__threshold=threshold_of(threshold),
     )
-    if explain and method != DRAFTS:
-        raise InputError(
-            f"--explain tells of drafts; the method {method!r} has none.",
-            remedy="Add: --method drafts",
-        )
+    _check_drafts(method, explain=explain, drafter=drafter, preset=preset, threshold=threshold)
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
@@ -168,9 +164,20 @@ def ask(
             _explain(answer, knowledge)
 
 
+def _check_drafts(method: str, **options: object) -> None:
+    """Raise InputError if an option is of drafts, and the method is not."""
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given and method != DRAFTS:
+        raise InputError(
+            f"{given[0]} is of drafts; the method {method!r} has none.",
+            remedy="Add: --method drafts",
+        )
+
+
 def _explain(answer: Answer, knowledge: KnowledgeBase) -> None:
-    """Print all that was drafted; nothing where a plain answer stepped in, and its note says so."""
+    """Print all that was drafted, if this is what was answered."""
     if not answer.audit:
+        note("There is nothing to explain: the answer is not one of drafts.")
         return
     say()
     for row in tables(answer.audit):
