@@ -13,7 +13,8 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -152,23 +153,21 @@ def default_of(field: FieldInfo) -> str:
 
 def limits_of(field: FieldInfo) -> str:
     """Return what a setting may be."""
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
     bounds = [
         f"{sign} {getattr(limit, name):,}"
         for limit in field.metadata
         for name, sign in LIMITS.items()
         if hasattr(limit, name)
     ]
-    return ", ".join([kind_of(annotation), *bounds])
+    return ", ".join([kind_of(field.annotation), *bounds])
 
 
 def kind_of(annotation: Any) -> str:
     """Return the type of a setting in words."""
-    options = [option for option in get_args(annotation) if option is not type(None)]
-    if len(options) < len(get_args(annotation)):
-        return f"{kind_of(options[0])} or nothing"
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
+    if get_origin(annotation) in (UnionType, Union):
+        return " or ".join(kind_of(option) for option in get_args(annotation))
     names: dict[Any, str] = {
         bool: "yes or no",
         int: "whole number",
@@ -176,6 +175,7 @@ def kind_of(annotation: Any) -> str:
         str: "text",
         Path: "path",
         tuple: "list of texts",
+        NoneType: "nothing",
     }
     return names.get(annotation) or names.get(get_origin(annotation)) or "table of numbers"
 

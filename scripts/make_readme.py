@@ -25,7 +25,7 @@ Row = tuple[str, str, str, str]
 def table() -> str:
     """Return the table of figures."""
     found = results()
-    rows = [*ahead_rows(found), *ground_rows(found)]
+    rows = [*ahead_rows(found), *answer_rows(found), *ground_rows(found)]
     lines = ["| what | measured | beside it | benchmark |", "|---|---|---|---|"]
     lines += [f"| {a} | **{b}** | {c} | `{d}` |" for a, b, c, d in rows]
     return "\n".join(lines) + "\n"
@@ -78,6 +78,33 @@ def ahead_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             f"without {inject['contains.dropped.plain']:.2f}; injections where the passage was "
             f"there: {inject['injections.present.inject']:.2f} an answer",
             "bench_inject.py",
+        ),
+    ]
+
+
+def answer_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the rows on drafts and their evidence."""
+    drafts, evidence, edits = found["drafts"], found["evidence"], found["evidence_edits"]
+    plain = f"plainly {drafts['clean.plain']:.2f} and {drafts['names_wrong.plain']:.2f}"
+
+    def row(preset: str, said: str) -> Row:
+        return (
+            said,
+            f"{drafts[f'clean.{preset}']:.2f}",
+            f"wrong ones in {drafts[f'names_wrong.{preset}']:.2f}; {plain}; in "
+            f"{drafts[f'time_ratio.{preset}']:.2f} of the time",
+            "bench_drafts.py",
+        )
+
+    return [
+        row("fast", "a right and no wrong answer over contradicting documents (RAMDocs), `fast`"),
+        row("accurate", "the same, `accurate`"),
+        (
+            "claims told supported or not (WiCE, balanced accuracy), without any model",
+            f"{evidence['balanced_accuracy.all']:.2f}",
+            f"changed numbers and dates caught: {edits['edits_caught']:.1%}, false alarms "
+            f"{edits['false_alarms']:.1%}",
+            "fit_evidence.py",
         ),
     ]
 
