@@ -27,8 +27,8 @@ from torch import Tensor
 from readahead.config import load_config
 from readahead.evaluation.datasets import read_questions
 from readahead.knowledge import KnowledgeBase
-from readahead.lm import generate
 from readahead.lm.base import Cache
+from readahead.lm.batch import prefill
 from readahead.lm.blend import Blender
 from readahead.lm.blendplan import plan_blend
 from readahead.lm.model import TransformersModel
@@ -110,7 +110,7 @@ class Ways:
         begun = time.perf_counter()
         cache, prompt = way()
         unread = torch.tensor([prompt.token_ids[cache.length :]])
-        logits = generate.prefill(self.model, unread, cache)
+        logits = prefill(self.model, unread, cache)
         seconds = time.perf_counter() - begun
         assert logits is not None
         num_computed = self.num_computed + unread.shape[1]
