@@ -112,8 +112,16 @@ def answer_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
 def ground_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
     """Return the rows on what speculation stands on."""
     search, add = found["search"], found["add"]
-    retrieval, generate = found["retrieval"], found["generate"]
+    retrieval, generate, int8 = found["retrieval"], found["generate"], found["quantize"]
     return [
+        (
+            "the next token with `--dtype int8`, of the time in bfloat16 (approximate)",
+            f"{int8['step1_s_ratio.int8_to_bfloat16']:.2f}",
+            f"KL to float32 {int8['kl.int8']:.4f}, bfloat16's {int8['kl.bfloat16']:.4f}; five "
+            f"tokens at once {int8['step5_s_ratio.int8_to_bfloat16']:.2f}, nine "
+            f"{int8['step9_s_ratio.int8_to_bfloat16']:.2f}",
+            "bench_quantize.py",
+        ),
         (
             "the right passage is among the first three (Natural Questions)",
             f"{retrieval['recall@3.hybrid']:.3f}",
