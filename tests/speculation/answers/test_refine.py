@@ -119,10 +119,10 @@ def test_the_passages_are_numbered_as_the_line_counts_them() -> None:
     assert further.index(QUESTION) < further.index(AGAIN)
 
 
-def test_the_target_drafts_in_the_first_round_only() -> None:
-    target = Scripted(lambda _: "Ada King")
-    Speculator(Learning("Bo", "1885"), target, config(preset="accurate")).answer(QUESTION, HITS)
-    assert len(target.prompts) == len(HITS)
+def test_the_target_drafts_in_every_round_of_its_preset() -> None:
+    drafter, target = Scripted(lambda _: "1885"), Scripted(lambda _: "Ada King")
+    Speculator(drafter, target, config(preset="accurate")).answer(QUESTION, HITS)
+    assert (len(drafter.prompts), len(target.prompts)) == (0, 2 * len(HITS))
     assert not any(AGAIN in prompt for prompt in target.prompts)
 
 
