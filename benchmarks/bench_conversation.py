@@ -4,6 +4,10 @@ The claim: over conversations of five turns, the first token of a later turn com
 plain time, for 0.6 of the tokens computed, what was guessed in vain included. Plain: retrieve for
 each question, and read the instructions, the earlier questions and answers, the passages and the
 question anew each time. Each turn is asked both ways, in turns, in one process.
+
+With ``--suggestions`` the next questions are guessed while the last answer is read, for as long as
+that may take. A question is *warm* if all its passages were shown before or read for a suggestion
+when its first key is struck; these scripted questions never are the suggested ones themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,17 +36,25 @@ from readahead.types import Answer, Passage
 from report import finish
 
 HERE = Path(__file__).parent
+READING_S = 20.0  # of an answer, at most, before the next question is typed
 CONVERSATIONS = HERE / "conversations.jsonl"
 DOCUMENTS = HERE.parent / "examples" / "documents"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A turn, and whether the passages shown hold the answer."""
+    """A turn, and whether the passages shown hold the answer.
+
+    Attributes:
+        is_warm: Whether its passages were in context or read for a suggestion before it was typed.
+        is_in_context: Whether they all were in context.
+    """
 
     turn: Turn
     plain_has_it: bool
     ahead_has_it: bool
+    is_warm: bool
+    is_in_context: bool
 
 
 class PlainChat:
@@ -106,6 +119,8 @@ def main() -> None:
     metrics = figures([a.turn for a in asked]) | {
         "answer_shown_share_plain": fmean(a.plain_has_it for a in asked),
         "answer_shown_share_ahead": fmean(a.ahead_has_it for a in asked),
+        "in_context_share": fmean(a.is_in_context for a in asked),
+        "warm_share": fmean(a.is_warm for a in asked),
     }
     show(metrics)
     finish(
@@ -113,7 +128,8 @@ def main() -> None:
         metrics,
         models={"target": given.target, "embedder": config.models.embedder},
         workload=f"{file.name}, turns 2 and later, {NUM_ANSWER_TOKENS} tokens, "
-        f"{given.words_per_s:g} words/s, {given.pause:g} s before Enter, {given.policy}",
+        f"{given.words_per_s:g} words/s, {given.pause:g} s before Enter, {given.policy}, "
+        f"{given.suggestions} suggestions",
         n=len(asked),
         out=given.out,
         device=device,
@@ -130,6 +146,7 @@ def held(
         for number, turn in enumerate(turns):
             question, golds = str(turn["question"]), turn["answers"]
             assert isinstance(golds, list)
+            warm = suggested(session, engine) if number and given.suggestions else set()
             if (index + number) % 2:
                 plain = chat.ask(question)
                 ahead = typed(session, question, given)
@@ -141,8 +158,21 @@ def held(
             both = Turn(plain, ahead, trace, is_lossless(engine, last))
             tell(question, both)
             has_it = any(gold in passage.text for gold in golds for passage in chat.passages)
-            asked.append(Asked(both, has_it, any(gold in last.prompt.text for gold in golds)))
+            shown = any(gold in last.prompt.text for gold in golds)
+            new = {passage.id for passage in last.prompt.passages}
+            asked.append(Asked(both, has_it, shown, new <= warm, not new))
     return asked
+
+
+def suggested(session: Session, engine: Engine) -> set[str]:
+    """Wait for the suggestions, and return the ids of the passages that were read for them."""
+    ends_s = time.monotonic() + READING_S
+    while not session.suggestions() and time.monotonic() < ends_s:
+        time.sleep(0.05)
+    time.sleep(1.0)  # the likeliest one's first tokens are still decoded
+    config = engine.config.retrieval
+    found = [engine.knowledge.search(question, config.k) for question in session.suggestions()]
+    return {hit.passage.id for hits in found for hit in hits}
 
 
 def typed(session: Session, question: str, given: argparse.Namespace) -> Answer:
