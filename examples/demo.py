@@ -22,7 +22,7 @@ TYPED = ("How much did the refurbishment of the dome cost?", "And who did the wo
 
 def main() -> None:
     """Index the samples, ask, and print what came of it."""
-    config = load_config({"kb": ".demo", "prefetch.num_suggestions": 0})
+    config = load_config({"kb": ".demo", "prefetch.num_suggestions": 0, "drafts.num_drafts": 4})
     with DownloadBar() as bar:
         for name in (config.models.target, config.models.embedder):
             pull(name, progress=bar)
