@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 
 from ablations import Recorded, compare, record
 from readahead.config import Config, load_config
-from readahead.evaluation.contest import DRAFTER_ALONE, PLAIN, Contest, load_embedder
+from readahead.evaluation.contest import DRAFTER_ALONE, PLAIN, Contest
 from readahead.evaluation.drafts import DraftsReport, Row, evaluate_drafts, report
 from readahead.evaluation.ramdocs import Case, find_passages, read_cases
-from readahead.knowledge import KnowledgeBase
+from readahead.knowledge import KnowledgeBase, load_embedder
 from readahead.logistic import Logistic
 from report import SEED, finish, options
 
@@ -143,7 +143,7 @@ def recordings(
     """Return the drafts of all questions; those that are not recorded yet are written."""
     recorded = kept(given.recorded, cases, Recorded.from_json)
     done = {one.case.question for one in recorded}
-    embedder = load_embedder(contest.config)
+    embedder = load_embedder(contest.config.models)
     for case in cases:
         if case.hits and case.question not in done:
             recorded.append(record(case, contest, embedder))

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from readahead.lm.model import TransformersModel
-from readahead.lm.remember import Remembering
 from readahead.lm.weights import pull
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.verify import Claim, Verifier
@@ -57,9 +56,8 @@ class Recorder:
 
     def __init__(self, drafter: TransformersModel, target: TransformersModel) -> None:
         self._drafters = {"drafter": Drafter(drafter), "target": Drafter(target)}
-        reading = Remembering(target)
-        self._whole = Drafter(reading)
-        self._verifier = Verifier(reading)
+        self._whole = Drafter(target)
+        self._verifier = Verifier(target)
 
     def record(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the record of a question."""

@@ -74,6 +74,20 @@ class ModelsConfig(_Section):
         256, gt=0, le=1_000_000, description="a request can be cancelled between"
     )
 
+    @property
+    def target_place(self) -> tuple[str, str, Dtype]:
+        """Return which model the target is, its device and its precision."""
+        return self.target, self.device, self.dtype
+
+    @property
+    def drafter_place(self) -> tuple[str, str, Dtype]:
+        """Return the same of the drafter; equal places are one model."""
+        return (
+            self.drafter or self.target,
+            self.drafter_device or self.device,
+            self.drafter_dtype or self.dtype,
+        )
+
 
 class CacheConfig(_Section):
     """How much memory the keys and values of prefixes may take, and what becomes of the rest."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TypedDict
 
@@ -49,7 +49,6 @@ class DraftedRun:
         question: As the user asked it.
         turns: Who may use the models.
         splitter: Splits a question that takes several steps; None: by rules alone.
-        forget: Called once drafting ends, however it does.
     """
 
     def __init__(
@@ -61,7 +60,6 @@ class DraftedRun:
         question: str,
         turns: Turns,
         splitter: Splitter | None = None,
-        forget: Callable[[], None] = lambda: None,
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
@@ -71,7 +69,6 @@ class DraftedRun:
         self._question = question
         self._turns = turns
         self._splitter = splitter or Splitter()
-        self._forget = forget
         self._passages: dict[str, float] = {}
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
@@ -118,8 +115,6 @@ class DraftedRun:
             self._breaker.failed(reason)
             self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {error}"
             raise Failed(reason) from error
-        finally:
-            self._forget()
         outcome = hop.outcome
         if outcome.answers or not (outcome.is_cancelled or outcome.hits):
             self._breaker.succeeded()

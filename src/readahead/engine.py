@@ -13,12 +13,10 @@ from readahead.errors import InputError, StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled, never
 from readahead.lm.memory import free_bytes, readable_tokens
-from readahead.lm.model import TransformersModel
+from readahead.lm.model import TransformersModel, load_named
 from readahead.lm.prefixtree import PrefixTree
-from readahead.lm.remember import Remembering
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.watch import make_watchable
-from readahead.lm.weights import resolve
 from readahead.plain import PlainRun
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
@@ -74,7 +72,7 @@ class Engine:
             InputError: It is an embedding model.
         """
         models = self.config.models
-        return self._loaded(models.target, models.device, models.dtype)
+        return self._loaded(*models.target_place)
 
     @cached_property
     def drafter(self) -> TransformersModel:
@@ -85,30 +83,13 @@ class Engine:
             InputError: It is an embedding model.
         """
         models = self.config.models
-        place = (
-            models.drafter or models.target,
-            models.drafter_device or models.device,
-            models.drafter_dtype or models.dtype,
-        )
-        if place == (models.target, models.device, models.dtype):
+        if models.drafter_place == models.target_place:
             return self.target
-        return self._loaded(*place)
+        return self._loaded(*models.drafter_place)
 
     def _loaded(self, name: str, device: str, dtype: Dtype) -> TransformersModel:
-        found = resolve(name)
-        if found.kind != "target":
-            raise InputError(
-                f"{name!r} is an embedding model and cannot answer.",
-                remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
-            )
-        load = partial(
-            TransformersModel.load,
-            found.folder,
-            device=device,
-            dtype=dtype,
-            name=name,
-            prefill_step_tokens=self.config.models.prefill_step_tokens,
-        )
+        num_tokens = self.config.models.prefill_step_tokens
+        load = partial(load_named, name, device, dtype, prefill_step_tokens=num_tokens)
         return self.turns.run(load)
 
     @cached_property
@@ -119,13 +100,7 @@ class Engine:
 
     def new_speculator(self, calibration: Calibration | None = None) -> Speculator:
         """Return what drafts as the settings say, with probabilities as ``calibration`` says."""
-        target = self._remembering
-        drafter = target if self.drafter is self.target else self.drafter
-        return Speculator(drafter, target, self.config.drafts, calibration=calibration)
-
-    @cached_property
-    def _remembering(self) -> Remembering:
-        return Remembering(self.target)
+        return Speculator(self.drafter, self.target, self.config.drafts, calibration=calibration)
 
     @cached_property
     def breaker(self) -> Breaker:
@@ -258,8 +233,7 @@ class Engine:
         self, question: str, filter: Filter | None, cancelled: Cancelled, trace: Trace
     ) -> Iterator[Event]:
         """Yield an answer by drafts, or a plain one where drafting fails."""
-        forget = self._remembering.forget  # what the target read for this question alone
-        splitter = Splitter(self._remembering if self.config.drafts.splits_by_model else None)
+        splitter = Splitter(self.target if self.config.drafts.splits_by_model else None)
         run = DraftedRun(
             self.knowledge,
             self.speculator,
@@ -268,7 +242,6 @@ class Engine:
             question,
             self.turns,
             splitter,
-            forget,
         )
         try:
             yield from run.events(filter, cancelled)

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from readahead.config import Config, load_config
+from readahead.config import Config, ModelsConfig, load_config
 from readahead.documents.files import find_files, load_file, shown_path
 from readahead.documents.read import Reader
 from readahead.errors import DocumentError
@@ -70,15 +70,7 @@ class KnowledgeBase:
             NotFound: The model was not pulled.
             ConfigError: The extra ``dense`` is not installed.
         """
-        return None if self.is_lexical else self._load_embedder()
-
-    def _load_embedder(self) -> Embedder:
-        from readahead.retrieval.embed import SentenceTransformerEmbedder
-
-        models = self.config.models
-        folder = resolve(models.embedder).folder
-        with quiet_transformers():
-            return SentenceTransformerEmbedder(folder, device=models.device)
+        return None if self.is_lexical else load_embedder(self.config.models)
 
     @property
     def is_lexical(self) -> bool:
@@ -227,8 +219,22 @@ class KnowledgeBase:
         Raises:
             NotFound: The model was not pulled.
         """
-        return reembed(self.store, self._load_embedder(), progress=progress)
+        return reembed(self.store, load_embedder(self.config.models), progress=progress)
 
     def keep_trace(self, trace: Trace) -> None:
         """Store a finished trace; the oldest ones go."""
         self.store.add_trace(trace.to_json(), keep=self.config.traces.keep)
+
+
+def load_embedder(models: ModelsConfig) -> Embedder:
+    """Load the embedder that the settings name.
+
+    Raises:
+        NotFound: It was not pulled.
+        ConfigError: The extra ``dense`` is not installed.
+    """
+    from readahead.retrieval.embed import SentenceTransformerEmbedder
+
+    folder = resolve(models.embedder).folder
+    with quiet_transformers():
+        return SentenceTransformerEmbedder(folder, device=models.device)

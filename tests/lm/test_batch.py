@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readahead.lm.batch import MIN_SHARED_TOKENS, num_common
-from readahead.lm.generate import generate, stream
+from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.lm.score import score
@@ -52,20 +52,12 @@ def test_a_batch_behind_a_beginning_equals_single_runs(
 @given(
     beginning=st.lists(st.integers(1, 250), min_size=2, max_size=40),
     continuations=st.lists(IDS, min_size=1, max_size=4),
-    num_cached=st.integers(0, 39),
 )
-def test_scores_behind_a_cache_equal_single_scores(
-    beginning: list[int], continuations: list[list[int]], num_cached: int
+def test_scores_behind_a_beginning_equal_single_scores(
+    beginning: list[int], continuations: list[list[int]]
 ) -> None:
     model = TransformersModel(make_llama(), make_tokenizer(), prefill_step_tokens=16)
-    cache = model.new_cache()
-    num_cached = min(num_cached, len(beginning) - 1)
-    if num_cached:
-        list(stream(model, beginning[: num_cached + 1], PARAMS, cache=cache))
-        cache.crop(num_cached)
-    rows = [beginning for _ in continuations]
-    scores = score(model, rows, continuations, cache=cache)
-    assert cache.length == num_cached
+    scores = score(model, [beginning for _ in continuations], continuations)
     for ids, got in zip(continuations, scores, strict=True):
         (single,) = score(model, [beginning], [ids])
         assert got.logprobs == pytest.approx(single.logprobs, abs=1e-4)

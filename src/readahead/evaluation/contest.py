@@ -13,22 +13,22 @@ from typing import Self, TypeVar
 
 from torch import Tensor
 
-from readahead.config import Config, Dtype
-from readahead.errors import InputError
+from readahead.config import Config
 from readahead.evaluation.ramdocs import Case
 from readahead.evidence import Markers, is_refusal
-from readahead.lm.base import Cache, CachedModel
+from readahead.knowledge import load_embedder
+from readahead.lm import generate as decoding
+from readahead.lm import score as scoring
+from readahead.lm.base import Cache, CachedModel, Cancelled, Generation, Scored, never
 from readahead.lm.generate import Piece, stream
-from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import build_prompt
-from readahead.lm.quiet import quiet_transformers
-from readahead.lm.remember import Remembering
+from readahead.lm.model import load_named
+from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
-from readahead.lm.weights import resolve
 from readahead.plain import check_passages, sampling_params
 from readahead.retrieval.base import Embedder, Vectors
 from readahead.retrieval.content import embedded_text
-from readahead.speculation.answers.calibration import Calibration, read_calibration
+from readahead.speculation.answers.calibration import read_calibration
 from readahead.speculation.answers.speculate import Speculator
 from readahead.trace import Trace
 from readahead.types import Draft
@@ -110,6 +110,33 @@ class Metered:
         self.num_tokens += token_ids.numel()
         return self.model.forward(token_ids, cache, num_logits=num_logits)
 
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> list[Generation]:
+        """Return one generation per prompt, in order."""
+        ids = [prompt.token_ids for prompt in prompts]
+        return decoding.generate(self, ids, params, cancelled=cancelled, trace=trace)
+
+    def score(
+        self,
+        prompts: Sequence[Prompt],
+        continuations: Sequence[Sequence[int]],
+        *,
+        options: Sequence[int] = (),
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> list[Scored]:
+        """Return ln p of every token of each continuation, and of each option behind it."""
+        ids = [prompt.token_ids for prompt in prompts]
+        return scoring.score(
+            self, ids, continuations, options=options, cancelled=cancelled, trace=trace
+        )
+
 
 class Contest:
     """Asks one system after the other.
@@ -120,7 +147,8 @@ class Contest:
         config: Of drafting and of plain answers; ``drafts.preset`` is whatever is asked.
         embedder: Makes the vectors by which ``perspectives`` groups passages; without one it goes
             by rank.
-        calibration: Of the probabilities, on the user's own questions.
+        is_calibrated: Whether what was fitted on the user's own questions counts, each preset's
+            own.
     """
 
     def __init__(
@@ -130,18 +158,17 @@ class Contest:
         config: Config,
         *,
         embedder: Embedder | None = None,
-        calibration: Calibration | None = None,
+        is_calibrated: bool = False,
     ) -> None:
         self.config = config
         self._embedder = embedder
-        self._drafter, self._target = Metered(drafter), Metered(target)
-        self.drafter, self.target = Remembering(self._drafter), Remembering(self._target)
+        self.drafter, self.target = Metered(drafter), Metered(target)
         self._speculators = {
             preset: Speculator(
                 self.drafter,
                 self.target,
                 config.drafts.model_copy(update={"preset": preset}),
-                calibration=calibration,
+                calibration=read_calibration(config.kb, preset) if is_calibrated else None,
             )
             for preset in PRESETS
         }
@@ -159,21 +186,16 @@ class Contest:
             InputError: One is an embedding model.
         """
         models = config.models
-        target = _loaded(models.target, models.device, models.dtype)
-        small = (
-            models.drafter or models.target,
-            models.drafter_device or models.device,
-            models.drafter_dtype or models.dtype,
-        )
-        is_same = small == (models.target, models.device, models.dtype)
-        drafter = target if is_same else _loaded(*small)
+        target = load_named(*models.target_place)
+        is_one = models.drafter_place == models.target_place
+        drafter = target if is_one else load_named(*models.drafter_place)
         groups = config.drafts.strategy == "perspectives" and config.retrieval.mode != "lexical"
         return cls(
             drafter,
             target,
             config,
-            embedder=load_embedder(config) if groups else None,
-            calibration=read_calibration(config.kb) if calibrated else None,
+            embedder=load_embedder(models) if groups else None,
+            is_calibrated=calibrated,
         )
 
     def ask(self, system: str, case: Case) -> Reply:
@@ -186,18 +208,18 @@ class Contest:
             return Reply("", abstained=True)
         if system in PRESETS:
             return self._chosen(system, case)
-        return self._plain(self._target if system == PLAIN else self._drafter, case)
+        return self._plain(self.target if system == PLAIN else self.drafter, case)
 
     def measured(self, action: Callable[[], _Result]) -> tuple[_Result, Cost]:
         """Return what ``action`` returns, and what it took."""
-        before = self._target.num_tokens, self._drafter.num_tokens
+        before = self.target.num_tokens, self.drafter.num_tokens
         trace, cpu_s = Trace("evaluation"), time.process_time()
         result = action()
         return result, Cost(
             seconds=trace.now_s(),
             cpu_seconds=time.process_time() - cpu_s,
-            num_target_tokens=self._target.num_tokens - before[0],
-            num_drafter_tokens=self._drafter.num_tokens - before[1],
+            num_target_tokens=self.target.num_tokens - before[0],
+            num_drafter_tokens=self.drafter.num_tokens - before[1],
         )
 
     def _chosen(self, preset: str, case: Case) -> Reply:
@@ -233,27 +255,3 @@ def vectors_of(case: Case, embedder: Embedder) -> tuple[Vectors, Vectors]:
     """
     passages = embedder.embed_passages([embedded_text(hit.passage) for hit in case.hits])
     return passages, embedder.embed_query(case.question)
-
-
-def load_embedder(config: Config) -> Embedder:
-    """Load the embedder that the settings name.
-
-    Raises:
-        NotFound: It was not pulled.
-        ConfigError: The extra ``dense`` is not installed.
-    """
-    from readahead.retrieval.embed import SentenceTransformerEmbedder
-
-    models = config.models
-    with quiet_transformers():
-        return SentenceTransformerEmbedder(resolve(models.embedder).folder, device=models.device)
-
-
-def _loaded(name: str, device: str, dtype: Dtype) -> TransformersModel:
-    found = resolve(name)
-    if found.kind != "target":
-        raise InputError(
-            f"{name!r} is an embedding model and cannot answer.",
-            remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
-        )
-    return TransformersModel.load(found.folder, device=device, dtype=dtype, name=name)

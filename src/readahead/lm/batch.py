@@ -44,7 +44,6 @@ def begin(
     sequences: Sequence[TokenIds],
     num_shared: int,
     *,
-    cache: Cache | None = None,
     cancelled: Cancelled = never,
     trace: Trace,
 ) -> Cache:
@@ -54,24 +53,17 @@ def begin(
         model: What reads them.
         sequences: At least one, each longer than ``num_shared``.
         num_shared: How many token ids all of them begin with.
-        cache: Holds some of these ids already; it is left as it was.
         cancelled: Asked before each model step; then nothing is held.
         trace: Gets a ``prefill`` span and the counter of tokens.
     """
-    one = cache.fork() if cache else model.new_cache()
-    if len(sequences) == 1:
-        return one
-    padding = padding_of(sequences)
-    if not one.can_spread or num_shared < max(MIN_SHARED_TOKENS, one.length):
+    one, padding = model.new_cache(), padding_of(sequences)
+    if len(sequences) == 1 or not one.can_spread or num_shared < MIN_SHARED_TOKENS:
         return model.new_cache(padding)
-    num_held = one.length
-    if unread := sequences[0][num_held:num_shared]:
-        with trace.span("prefill", num_tokens=len(unread), num_cached_tokens=num_held):
-            logits = prefill(model, torch.tensor([list(unread)]), one, cancelled=cancelled)
-        trace.count("computed_tokens", one.length - num_held)
-        if logits is None:
-            return model.new_cache(padding)
-    return one.spread(padding)
+    shared = torch.tensor([list(sequences[0][:num_shared])])
+    with trace.span("prefill", num_tokens=num_shared):
+        logits = prefill(model, shared, one, cancelled=cancelled)
+    trace.count("computed_tokens", one.length)
+    return model.new_cache(padding) if logits is None else one.spread(padding)
 
 
 def padding_of(sequences: Sequence[TokenIds]) -> list[int]:

@@ -79,7 +79,6 @@ def generate(
     prompts: Sequence[TokenIds],
     params: SamplingParams,
     *,
-    cache: Cache | None = None,
     cancelled: Cancelled = never,
     trace: Trace | None = None,
 ) -> list[Generation]:
@@ -91,7 +90,6 @@ def generate(
         model: The target.
         prompts: The whole prompts.
         params: How tokens are chosen.
-        cache: Of a single prompt, as for ``stream``.
         cancelled: Asked before every model step.
         trace: Gets a ``prefill`` and a ``decode`` span and the counters of tokens.
 
@@ -103,9 +101,8 @@ def generate(
         return []
     rows = [_Row(model, ids, params, index) for index, ids in enumerate(prompts)]
     trace = trace or Trace("generate")
-    if cache is None or len(rows) > 1:
-        num_shared = min(num_common(prompts), min(map(len, prompts)) - 1)
-        cache = begin(model, prompts, num_shared, cancelled=cancelled, trace=trace)
+    num_shared = min(num_common(prompts), min(map(len, prompts)) - 1)
+    cache = begin(model, prompts, num_shared, cancelled=cancelled, trace=trace)
     collected: list[list[Piece]] = [[] for _ in rows]
     for pieces in _decode(model, rows, cache, params, cancelled, trace):
         for into, piece in zip(collected, pieces, strict=True):

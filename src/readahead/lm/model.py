@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from readahead.config import Dtype
-from readahead.errors import BackendError, ConfigError, ReadaheadError
+from readahead.errors import BackendError, ConfigError, InputError, ReadaheadError
 from readahead.lm import generate as decoding
 from readahead.lm import score as scoring
 from readahead.lm.base import Cache, Cancelled, Generation, Scored, never
@@ -22,6 +22,7 @@ from readahead.lm.quantize import ACTIVATIONS, is_quantized, quantize_
 from readahead.lm.quiet import quiet_transformers
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
+from readahead.lm.weights import resolve
 from readahead.trace import Trace
 
 if TYPE_CHECKING:
@@ -188,6 +189,30 @@ class TransformersModel:
         return scoring.score(
             self, ids, continuations, options=options, cancelled=cancelled, trace=trace
         )
+
+
+def load_named(
+    name: str, device: str, dtype: Dtype, *, prefill_step_tokens: int = 256
+) -> TransformersModel:
+    """Load a language model that was pulled.
+
+    Raises:
+        NotFound: It was not pulled.
+        InputError: It is an embedding model.
+    """
+    found = resolve(name)
+    if found.kind != "target":
+        raise InputError(
+            f"{name!r} is an embedding model and cannot answer.",
+            remedy="Choose a language model, for instance qwen2.5-coder-0.5b.",
+        )
+    return TransformersModel.load(
+        found.folder,
+        device=device,
+        dtype=dtype,
+        name=name,
+        prefill_step_tokens=prefill_step_tokens,
+    )
 
 
 def pick_device(device: str) -> torch.device:

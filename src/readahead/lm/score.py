@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from readahead.lm.base import Cache, CachedModel, Cancelled, Scored, never
+from readahead.lm.base import CachedModel, Cancelled, Scored, never
 from readahead.lm.batch import (
     TokenIds,
     begin,
@@ -25,7 +25,6 @@ def score(
     continuations: Sequence[TokenIds],
     *,
     options: Sequence[int] = (),
-    cache: Cache | None = None,
     cancelled: Cancelled = never,
     trace: Trace | None = None,
 ) -> list[Scored]:
@@ -36,8 +35,6 @@ def score(
         prompts: One a continuation; the same prompt may be there many times.
         continuations: What follows each prompt.
         options: Tokens that may come behind a continuation.
-        cache: Holds tokens that all prompts begin with, at most all but one of the shortest; it
-            is left as it was.
         cancelled: Asked before each model step; then nothing is returned.
         trace: Gets a ``score`` span and the counter of tokens.
 
@@ -54,7 +51,7 @@ def score(
     num_shared = min(num_common(whole), min(map(len, prompts)) - 1)
     trace = trace or Trace("score")
     with trace.span("score", num_rows=len(whole)):
-        batch = begin(model, whole, num_shared, cache=cache, cancelled=cancelled, trace=trace)
+        batch = begin(model, whole, num_shared, cancelled=cancelled, trace=trace)
         unread = padded(whole, num_shared if batch.length else 0)[:, batch.length :]
         num_held = batch.length
         head, tail = unread[:, : -longest - 1], unread[:, -longest - 1 :]

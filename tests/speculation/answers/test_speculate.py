@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from readahead.config import DraftsConfig, RetrievalConfig
 from readahead.errors import ContextOverflow, InputError
 from readahead.lm.model import TransformersModel
-from readahead.lm.remember import Remembering
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.speculation.answers.calibration import (
@@ -233,17 +232,11 @@ def test_control_tokens_in_question_and_passages_stay_text() -> None:
     assert num_controls("<|im_end|><|im_start|>system\n") == num_controls("") > 0
 
 
-@pytest.mark.parametrize("preset", ["fast", "accurate"])
-def test_remembering_the_prompt_changes_nothing(model: TransformersModel, preset: str) -> None:
-    options = config(preset=preset, max_new_tokens=4, adaptive=False)
-    plain, remembered = Trace("plain"), Trace("remembered")
-    one = Speculator(model, model, options).answer(QUESTION, HITS, trace=plain)
-    other = Speculator(model, Remembering(model), options).answer(QUESTION, HITS, trace=remembered)
-    assert [replace(d, seconds=0, logprob=0) for d in one.drafts] == [
-        replace(d, seconds=0, logprob=0) for d in other.drafts
-    ]
-    assert one.answers == other.answers
-    assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
+def test_the_tokens_of_each_model_are_counted_by_themselves(model: TransformersModel) -> None:
+    for preset, counter in (("fast", "drafter_tokens"), ("accurate", "computed_tokens")):
+        trace = Trace("test")
+        Speculator(model, model, config(preset=preset)).answer(QUESTION, HITS, trace=trace)
+        assert list(trace.counters) == [counter]
 
 
 @pytest.mark.parametrize("preset", ["fast", "accurate"])

@@ -57,7 +57,8 @@ class Drafter:
             subsets: For each draft the places of its passages.
             feedback: What was wrong with earlier drafts; it counts passages from 1, best first.
             cancelled: Asked before each model step.
-            trace: Gets a ``draft`` span and the counter ``drafter_tokens``, of those computed.
+            trace: Gets a ``draft`` span and the counter of the tokens computed: ``drafter_tokens``,
+                or ``computed_tokens`` where the target drafts.
 
         Raises:
             ContextOverflow: The question does not fit.
@@ -82,7 +83,8 @@ class Drafter:
         with trace.span("draft", num_drafts=len(subsets)):
             params = SamplingParams(max_new_tokens=self.max_new_tokens)
             written = self.model.generate(prompts, params, cancelled=cancelled, trace=own)
-        trace.count("drafter_tokens", own.counters.get("computed_tokens", 0))
+        counter = "drafter_tokens" if self.author == "drafter" else "computed_tokens"
+        trace.count(counter, own.counters.get("computed_tokens", 0))
         if any(one.finish_reason == "cancelled" for one in written):
             return []
         seconds = own.now_s()
