@@ -20,6 +20,36 @@ MAX_QUOTED_WORDS = 12
 
 
 @dataclass(frozen=True, slots=True)
+class _Wording:
+    """What is said of earlier answers, in one language."""
+
+    whole: str
+    separator: str
+    too_long: str
+    nowhere: str
+    instead: str
+    alone: str
+
+
+_ENGLISH = _Wording(
+    whole="Earlier answers were not good enough: {}. Go by the passages alone.",
+    separator="; ",
+    too_long="{} is too long",
+    nowhere="{} stands in no passage",
+    instead="passage {} says {}, not {}",
+    alone="only passage {} says {}",
+)
+_CHINESE = _Wording(
+    whole="之前的回答不够好：{}。只根据段落回答。",
+    separator="；",
+    too_long="{}太长",
+    nowhere="{}不在任何段落中",
+    instead="段落{}说的是{}，不是{}",
+    alone="只有段落{}提到{}",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What speaks against an answer.
 
@@ -66,35 +96,21 @@ def feedback(question: str, findings: Sequence[Finding]) -> str:
     """
     if not findings:
         return ""
-    is_chinese = wording(question) is CHINESE
-    said = dict.fromkeys(map(_chinese if is_chinese else _english, findings))
-    if is_chinese:
-        return f"之前的回答不够好：{'；'.join(said)}。只根据段落回答。"
-    return f"Earlier answers were not good enough: {'; '.join(said)}. Go by the passages alone."
+    phrases = _CHINESE if wording(question) is CHINESE else _ENGLISH
+    said = dict.fromkeys(_said(phrases, finding) for finding in findings)
+    return phrases.whole.format(phrases.separator.join(said))
 
 
-def _english(finding: Finding) -> str:
-    quoted = f"“{_short(finding.answer)}”"
+def _said(phrases: _Wording, finding: Finding) -> str:
+    answer = f"“{_short(finding.answer)}”"
     if finding.is_cut:
-        return f"{quoted} is too long"
+        return phrases.too_long.format(answer)
     if finding.place is None:
-        return f"{quoted} stands in no passage"
+        return phrases.nowhere.format(answer)
     number = finding.place + 1
     if finding.instead:
-        return f"passage {number} says {_short(finding.instead)}, not {quoted}"
-    return f"only passage {number} says {quoted}"
-
-
-def _chinese(finding: Finding) -> str:
-    quoted = f"“{_short(finding.answer)}”"
-    if finding.is_cut:
-        return f"{quoted}太长"
-    if finding.place is None:
-        return f"{quoted}不在任何段落中"
-    number = finding.place + 1
-    if finding.instead:
-        return f"段落{number}说的是{_short(finding.instead)}，不是{quoted}"
-    return f"只有段落{number}提到{quoted}"
+        return phrases.instead.format(number, _short(finding.instead), answer)
+    return phrases.alone.format(number, answer)
 
 
 def _short(text: str) -> str:
