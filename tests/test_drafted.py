@@ -243,6 +243,32 @@ def test_a_question_too_long_for_the_drafter_is_no_failure_of_a_part(engine: Eng
     assert (engine.breaker.state, engine.breaker.reason) == ("closed", "")
 
 
+COMPARED = "Which is older, the lamp of Skerry or the lamp of Orrin?"
+
+
+def test_a_comparison_is_answered_in_steps(engine: Engine) -> None:
+    answer = engine.ask(COMPARED, method="drafts")
+    audit: Any = answer.audit
+    assert audit["is_combined"]
+    asked = [step["question"] for step in audit["steps"]]
+    assert asked == ["How old is the lamp of Skerry?", "How old is the lamp of Orrin?"]
+    assert answer.notes[0].startswith("Answered in 2 steps: How old is the lamp of Skerry? 1846;")
+    assert answer.usage.retrievals == 2
+    best = audit["candidates"][0]["probability"]
+    steps = [step["candidates"][0]["probability"] for step in audit["steps"]]
+    assert answer.confidence == min(best, *steps)
+    trace: Any = engine.knowledge.store.trace(answer.trace_id)
+    ids = [passage["id"] for passage in trace["attributes"]["passages"]]
+    assert len(ids) == len(set(ids)) == len(DOCUMENTS)
+
+
+def test_a_depth_of_none_splits_nothing(tmp_path: Path, model: TransformersModel) -> None:
+    engine = scripted(opened(tmp_path, model, drafts__max_depth=0), Scripted(first_year))
+    answer = engine.ask(COMPARED, method="drafts")
+    assert answer.audit["steps"] == []
+    assert answer.usage.retrievals == 1
+
+
 def test_a_removed_document_takes_its_drafts_along(engine: Engine) -> None:
     answer = engine.ask(QUESTION, method="drafts")
     engine.knowledge.remove(["legend.txt"])

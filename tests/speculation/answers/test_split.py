@@ -46,6 +46,10 @@ PARTS = ("Who wrote Hamlet?", "Who is the mother of #1?")
             "Who was born first, Ada King or Bo Li?",
             ("When was Ada King born?", "When was Bo Li born?"),
         ),
+        (
+            "Compare the lamp of Skerry and the lamp of Orrin.",
+            ("What is the lamp of Skerry?", "What is the lamp of Orrin?"),
+        ),
         ("比较长江和黄河", ("长江是什么？", "黄河是什么？")),
         ("请比较一下长江和黄河的长度。", ("长江的长度是什么？", "黄河的长度是什么？")),
         ("长江和黄河哪个更长？", ("长江有多长？", "黄河有多长？")),

@@ -128,7 +128,10 @@ def compared(question: str) -> tuple[str, ...]:
             parts["much"] = _MUCH.get(parts.get("more", "").lower(), "")
             if "{much}" in asked and not parts["much"]:
                 continue
-            if not parts.get("what"):
+            what = parts.get("what", "").lower()
+            if what and f"{what} of " in parts["b"].lower():
+                continue  # "the lamp of Skerry and the lamp of Orrin": each names its own
+            if not what:
                 asked = asked.replace("的{what}", "")
             things = (parts["a"].strip(), parts["b"].strip())
             return tuple(asked.format(x=thing, **parts) for thing in things)
