@@ -1,0 +1,1 @@
+"""Speculation on tokens: a drafter proposes the next few, the target disposes in one pass."""

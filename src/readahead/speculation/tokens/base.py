@@ -1,0 +1,130 @@
+"""What drafters of tokens and the loop that verifies them say to each other; knows no model.
+
+p is the target's distribution, q the drafter's. γ draft tokens are proposed for each forward pass
+of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from readahead.lm.base import Cancelled, never
+from readahead.lm.sample import SamplingParams
+from readahead.trace import Trace
+
+MAX_DRAFT_TOKENS = 16
+"""γ at most, where nothing else is set: beyond it hardly any proposal is accepted whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Draft tokens of one kind are accepted about equally often.
+
+    Attributes:
+        source: ``lookup`` or ``model``.
+        level: How sure it is, in whole steps: the longer the match, the more certain the model.
+    """
+
+    source: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Draft tokens, and what each was really drawn from.
+
+    Attributes:
+        token_ids: γ of them; none where no guess is worth its verification.
+        q: For each the distribution (V,) it was drawn from, float32, after temperature, top-k,
+            top-p and penalties; None for a token that was certain, such as a copied one.
+        kinds: Of each.
+        soft: Where the rule of acceptance asks for it, the drafter's distributions at each draft
+            token and behind the last, (γ + 1, V), as ``q`` but at temperature 1 where that is 0.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    q: tuple[Tensor | None, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    soft: Tensor | None = None
+
+
+class Pacer(Protocol):
+    """Decides how many tokens are worth drafting."""
+
+    @property
+    def max_draft_tokens(self) -> int:
+        """Return γ at most."""
+        ...
+
+    def gain_s(
+        self,
+        kind: Kind,
+        survival: float,
+        num_drafted: int,
+        *,
+        first_s: float = 0.0,
+        step_s: float = 0.0,
+    ) -> float:
+        """Return the seconds that drafting on is expected to save; not above 0: better not.
+
+        Args:
+            kind: Of the next draft token.
+            survival: The probability that all drafted so far are accepted.
+            num_drafted: How many these are.
+            first_s: What the next draft token costs the drafter.
+            step_s: What each one behind it costs.
+        """
+        ...
+
+    def rate(self, kind: Kind) -> float:
+        """Return how probable it is that a token of ``kind`` is accepted behind accepted ones."""
+        ...
+
+
+class Drafter(Protocol):
+    """Proposes what may come next; a wrong proposal costs time and never the answer."""
+
+    def begin(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> None:
+        """Get ready for the answer to the target's ``prompt_ids``.
+
+        Args:
+            prompt_ids: The target's prompt.
+            params: Of the answer; temperature, top-k, top-p, penalties and processors hold for
+                draft tokens, too.
+            cancelled: Asked before every model step.
+            trace: Gets a ``drafter_prefill`` span, where a model reads something.
+        """
+        ...
+
+    def propose(
+        self,
+        new_ids: Sequence[int],
+        pacer: Pacer,
+        max_tokens: int,
+        *,
+        with_soft: bool = False,
+        cancelled: Cancelled = never,
+    ) -> Proposal:
+        """Return at most ``max_tokens`` draft tokens to follow the answer so far.
+
+        Args:
+            new_ids: The answer so far, without the prompt; those that were proposed and are not
+                there, were rejected.
+            pacer: Decides how many.
+            max_tokens: At most.
+            with_soft: Whether ``Proposal.soft`` is wanted.
+            cancelled: Asked before every model step of the drafter; then what there is, is
+                returned.
+        """
+        ...
