@@ -7,8 +7,9 @@ One line of JSON a question, so that choosing can be fitted and compared without
      "judged": {answer: {"open": {"consistency", "support"}, "closed": {…}}}}
 
 AUTHOR is ``drafter`` or ``target``, each of single documents, or ``whole``, the target's of all.
-``open`` is what the target thinks of an answer behind all documents, ``closed`` without any. What
-is there already is not done again, so a run can be stopped and taken up.
+``open`` is what the target thinks of an answer behind all documents, ``closed`` without any.
+``--brief`` leaves out ``whole`` and ``open``, which take most of the time. What is there already is
+not done again, so a run can be stopped and taken up.
 
     python scripts/record_drafts.py FILE --questions RAMDOCS [--drafter NAME] [--target NAME]
 """
@@ -37,10 +38,11 @@ def main() -> None:
     parser.add_argument("--drafter", default="qwen2.5-coder-0.5b")
     parser.add_argument("--target", default="qwen2.5-coder-1.5b")
     parser.add_argument("--n", type=int, default=60)
+    parser.add_argument("--brief", action="store_true", help="only what choosing is fitted on")
     args = parser.parse_args()
     rows = [json.loads(line) for line in args.questions.read_text("utf-8").splitlines()][: args.n]
     done = args.file.read_text("utf-8").splitlines() if args.file.exists() else []
-    recorder = Recorder(_load(args.drafter), _load(args.target))
+    recorder = Recorder(_load(args.drafter), _load(args.target), is_brief=args.brief)
     with args.file.open("a", encoding="utf-8") as file:
         for row in rows[len(done) :]:
             file.write(json.dumps(recorder.record(row), ensure_ascii=False) + "\n")
@@ -54,7 +56,10 @@ def _load(name: str) -> TransformersModel:
 class Recorder:
     """Runs both models on one question after the other."""
 
-    def __init__(self, drafter: TransformersModel, target: TransformersModel) -> None:
+    def __init__(
+        self, drafter: TransformersModel, target: TransformersModel, *, is_brief: bool = False
+    ) -> None:
+        self._is_brief = is_brief
         self._drafters = {"drafter": Drafter(drafter), "target": Drafter(target)}
         self._whole = Drafter(target)
         self._verifier = Verifier(target)
@@ -71,8 +76,9 @@ class Recorder:
             name: [asdict(draft) for draft in drafter.draft(question, passages, singles)]
             for name, drafter in self._drafters.items()
         }
-        (whole,) = self._whole.draft(question, passages, [tuple(range(len(passages)))])
-        drafts["whole"] = [asdict(whole)]
+        if not self._is_brief:
+            (whole,) = self._whole.draft(question, passages, [tuple(range(len(passages)))])
+            drafts["whole"] = [asdict(whole)]
         answers = [draft["answer"] for written in drafts.values() for draft in written]
         answers = list(dict.fromkeys(answer for answer in answers if answer))
         return {
@@ -89,10 +95,9 @@ class Recorder:
         self, question: str, passages: Sequence[Passage], answers: Sequence[str]
     ) -> dict[str, Any]:
         claims = [Claim(answer) for answer in answers]
-        rows = {
-            "open": self._verifier.judge(question, claims, passages),
-            "closed": self._verifier.judge(question, claims),
-        }
+        rows = {"closed": self._verifier.judge(question, claims)}
+        if not self._is_brief:
+            rows["open"] = self._verifier.judge(question, claims, passages)
         return {
             answer: {
                 name: {"consistency": judged[i].consistency, "support": judged[i].support}
