@@ -31,8 +31,9 @@ from readahead.speculation.tokens.base import Proposal
 
 Mode = Literal["exact", "augmented", "paper", "ensemble"]
 
-Row = tuple[Tensor, Tensor]
-"""p, and p at temperature 1 where the temperature is 0; the same tensor twice where it is not."""
+TargetRow = Callable[[int], tuple[Tensor, Tensor]]
+"""From a place among the draft tokens, 0 to γ, to p there, (V,), and to the soft p: the same at
+temperature 1 where the temperature is 0, else the very same tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Rule:
         Args:
             p: What the target would draw from.
             q: The drafter's distribution at the same place, at temperature 1 where ``soft`` is.
-            soft: As in ``Row``.
+            soft: As in ``TargetRow``.
 
         Raises:
             ConfigError: The mode needs q and there is none.
@@ -165,7 +166,7 @@ class Generated:
 def accept(
     rule: Rule,
     proposal: Proposal,
-    target_row: Callable[[int], Row],
+    target_row: TargetRow,
     generator: torch.Generator,
 ) -> Accepted:
     """Return which draft tokens are kept and what follows them.
@@ -173,8 +174,7 @@ def accept(
     Args:
         rule: Decides about the law.
         proposal: γ draft tokens with what they were drawn from.
-        target_row: Called for i = 0, 1, … up to the first rejected draft token, i = γ being behind
-            the last one; returns p, and the soft p, after the draft tokens before i.
+        target_row: Asked for 0, 1, … up to the first rejected draft token, γ being behind the last.
         generator: On the CPU.
 
     Raises:
@@ -183,9 +183,7 @@ def accept(
     return decide(rule, proposal, target_row, Generated(generator))
 
 
-def decide(
-    rule: Rule, proposal: Proposal, target_row: Callable[[int], Row], dice: Dice
-) -> Accepted:
+def decide(rule: Rule, proposal: Proposal, target_row: TargetRow, dice: Dice) -> Accepted:
     """Return the same as ``accept``, by any dice."""
     gaps: list[float] = []
     from_p = rule.mode in ("exact", "paper")  # residual and bonus tokens
