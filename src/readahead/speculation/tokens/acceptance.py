@@ -257,7 +257,8 @@ def augmented(p: Tensor, q: Tensor, eta: float, tail: float) -> Tensor:
 
         s = softmax(log p + η · (q − p)),    p̂ = norm(s where s ≥ τ · max s, else p)
 
-    η: transfer strength; τ: tail. log p is z / T but for a constant, so η is in units of z / T.
+    η: transfer strength, in units of the logits divided by the temperature, which log p is but for
+    a constant; τ: tail.
     A token that p rules out stays ruled out.   [Chen25]
     Departs from eq. 9, which is not a distribution: here it is divided by its sum.
     """
