@@ -5,6 +5,7 @@
     │   ├── ContextOverflow            2          400   the prompt cannot fit the model's context
     │   └── NotFound                   2          404   no such model, document or trace
     ├── ConfigError                    2          400   a setting is wrong, or an extra is missing
+    │   └── VocabularyMismatch         2          400   drafter and target have other tokens
     ├── DocumentError                  1          422   one file cannot be read; the batch goes on
     ├── StoreError                     3          500   the knowledge base is damaged or locked
     │   └── EmbedderMismatch           2          409   it was embedded with another model
@@ -57,6 +58,10 @@ class ConfigError(ReadaheadError):
 
     exit_status = 2
     http_status = 400
+
+
+class VocabularyMismatch(ConfigError):
+    """The drafter's token ids do not mean what the target's do."""
 
 
 class DocumentError(ReadaheadError):

@@ -175,6 +175,10 @@ class Cache(Protocol):
         """Return a batch of which each row holds what is held, ``padding[b]`` ignored behind it."""
         ...
 
+    def record_past(self) -> None:
+        """Keep what slides out of a window until the next ``crop``, which can then take it back."""
+        ...
+
     def crop(self, length: int) -> None:
         """Keep the first ``length`` positions."""
         ...

@@ -65,7 +65,7 @@ def stream(
         InputError: The prompt is empty.
         ContextOverflow: The prompt leaves no room for an answer.
     """
-    rows = [_Row(model, prompt_ids, params)]
+    rows = [Row(model, prompt_ids, params)]
     cache = model.new_cache() if cache is None else cache
     assert cache.length < len(prompt_ids), "the last token must be read to predict the next"
     for pieces in _decode(model, rows, cache, params, cancelled, trace or Trace("generate")):
@@ -99,7 +99,7 @@ def generate(
     """
     if not prompts:
         return []
-    rows = [_Row(model, ids, params, index) for index, ids in enumerate(prompts)]
+    rows = [Row(model, ids, params, index) for index, ids in enumerate(prompts)]
     trace = trace or Trace("generate")
     num_shared = min(num_common(prompts), min(map(len, prompts)) - 1)
     cache = begin(model, prompts, num_shared, cancelled=cancelled, trace=trace)
@@ -111,8 +111,12 @@ def generate(
     return [_joined(pieces, len(ids)) for pieces, ids in zip(collected, prompts, strict=True)]
 
 
-class _Row:
-    """One sequence of a batch while it is decoded."""
+class Row:
+    """One sequence while it is decoded: its tokens, its text, and whether it has ended.
+
+    Attributes:
+        new_ids: What was written, without the end-of-sequence token.
+    """
 
     def __init__(
         self, model: CachedModel, prompt_ids: TokenIds, params: SamplingParams, index: int = 0
@@ -124,33 +128,41 @@ class _Row:
         self._eos = frozenset() if params.ignore_eos else model.eos_token_ids
         self._max_new_tokens = min(params.max_new_tokens, room)
         self._text = TextStream(model.tokenizer, params.stop)
-        self._new_ids: list[int] = []
+        self.new_ids: list[int] = []
+
+    @property
+    def num_left(self) -> int:
+        """Return how many tokens may still be written."""
+        return self._max_new_tokens - len(self.new_ids)
 
     def seen_ids(self) -> Tensor:
-        return torch.tensor([*self.prompt_ids, *self._new_ids])
+        """Return the prompt and what was written, (T,)."""
+        return torch.tensor([*self.prompt_ids, *self.new_ids])
 
     def push(self, token_id: int, logprob: float) -> Piece:
+        """Write a token, and return what it adds to the answer."""
         if token_id in self._eos:
             self.finished = True
             return Piece(self._text.finish(), finish_reason="stop")
-        self._new_ids.append(token_id)
+        self.new_ids.append(token_id)
         text = self._text.push(token_id)
         reason: FinishReason | None = None
         if self._text.stopped:
             reason = "stop"
-        elif len(self._new_ids) == self._max_new_tokens:
+        elif len(self.new_ids) == self._max_new_tokens:
             text, reason = text + self._text.finish(), "length"
         self.finished = reason is not None
         return Piece(text, (token_id,), (logprob,), reason)
 
     def cancel(self) -> Piece:
+        """End the answer here."""
         self.finished = True
         return Piece(self._text.finish(), finish_reason="cancelled")
 
 
 def _decode(
     model: CachedModel,
-    rows: list[_Row],
+    rows: list[Row],
     cache: Cache,
     params: SamplingParams,
     cancelled: Cancelled,
@@ -178,10 +190,9 @@ def _decode(
     yield [None if row.finished else row.cancel() for row in rows]
 
 
-def _choose(logits: Tensor, rows: Sequence[_Row], params: SamplingParams) -> Tensor:
+def _choose(logits: Tensor, rows: Sequence[Row], params: SamplingParams) -> Tensor:
     """Return the next token id of each row, (B,), on the device of the logits."""
-    penalised = params.repetition_penalty != 1.0
-    seen = [row.seen_ids().to(logits.device) for row in rows] if penalised else []
+    seen = [row.seen_ids().to(logits.device) for row in rows] if params.looks_back else []
     probs = distribution(logits, params, seen)
     if params.temperature == 0:
         return probs.argmax(dim=-1)

@@ -88,6 +88,7 @@ class KVCache:
         self.device = device or torch.device("cpu")
         self._max_position = getattr(config, "max_position_embeddings", None)
         self.is_blended = False
+        self._records_past = False
         self._num_exact: int | None = None  # leading positions; None: all, and all to come
         self.backend: DynamicCache = DynamicCache(config=config)
 
@@ -147,6 +148,11 @@ class KVCache:
             twin.backend.batch_repeat_interleave(len(padding))
         return twin
 
+    def record_past(self) -> None:
+        """Keep what slides out of a window until the next ``crop``, which can then take it back."""
+        self.backend.activate_past_recording()
+        self._records_past = True
+
     def crop(self, length: int) -> None:
         """Keep the first ``length`` positions.
 
@@ -155,7 +161,7 @@ class KVCache:
         """
         surplus = self.length - length
         assert surplus >= 0, f"cannot crop {self.length} positions to {length}"
-        if surplus == 0:
+        if surplus == 0 and not (self._records_past and self.length):
             return
         if self._num_exact is not None and length <= self._num_exact:
             self._num_exact, self.is_blended = None, False

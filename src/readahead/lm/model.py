@@ -36,6 +36,7 @@ class TransformersModel:
     logits of one plain pass up to rounding.
 
     Attributes:
+        vocabulary_size: V, the number of logits; some have more than tokens, as padding.
         backend: The transformers model itself, the oracle of tests and benchmarks; nothing above
             ``lm`` may touch it.
     """
@@ -58,6 +59,7 @@ class TransformersModel:
         self._config = model.config.get_text_config(decoder=True)
         self._described: str | None = None
         self.max_context_tokens = _max_context_tokens(self._config)
+        self.vocabulary_size = int(self._config.vocab_size)
 
     @classmethod
     def load(

@@ -1,19 +1,23 @@
 """Logits to the distribution that a token is drawn from; pure tensor functions.
 
-All in float32; logits and probabilities are (B, V). The order is repetition penalty, temperature,
-top-k, top-p, as in transformers, so that both draw the same token from the same generator state.
+All in float32; logits and probabilities are (B, V). The order is repetition penalty, processors,
+temperature, top-k, top-p, as in transformers, so that both draw the same token from the same
+generator state.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from readahead.errors import InputError
+
+Processor = Callable[[Tensor, Tensor], Tensor]
+"""From the tokens so far, (T,), and the logits of the next one, (V,), to other logits (V,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class SamplingParams:
         stop: Strings that end the answer; they are not part of it.
         seed: Row b of a batch draws from a generator seeded with ``seed + b``.
         ignore_eos: Decode on past the end of the answer, for benchmarks.
+        processors: Change the logits before temperature, for instance to keep to a grammar; they
+            hold for draft tokens, too.
 
     Raises:
         InputError: A value is out of its range.
@@ -42,6 +48,12 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     seed: int = 0
     ignore_eos: bool = False
+    processors: tuple[Processor, ...] = ()
+
+    @property
+    def looks_back(self) -> bool:
+        """Return whether the next token's distribution depends on which tokens were there."""
+        return self.repetition_penalty != 1.0 or bool(self.processors)
 
     def __post_init__(self) -> None:
         usable = isinstance(self.max_new_tokens, int) and self.max_new_tokens >= 1
@@ -103,8 +115,13 @@ def distribution(logits: Tensor, params: SamplingParams, seen_ids: Sequence[Tens
     """Return the probabilities (B, V) that the next token is really drawn from.
 
     With temperature 0 each row is 1 at its first largest logit.
+
+    ``seen_ids`` may be empty unless ``params.looks_back``.
     """
     logits = penalise(logits.float(), seen_ids, params.repetition_penalty)
+    for process in params.processors:
+        rows = zip(seen_ids, logits, strict=True)
+        logits = torch.stack([process(seen, row) for seen, row in rows]).float()
     if params.temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)

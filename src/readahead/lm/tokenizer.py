@@ -45,6 +45,11 @@ class Tokenizer:
         """Return how many token ids there are, from 0 on."""
         return len(self._control)
 
+    def has_same_tokens(self, other: Tokenizer) -> bool:
+        """Return whether every token id means the same to both."""
+        own: dict[str, int] = self._control.get_vocab()
+        return own == other._control.get_vocab()
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``; nothing in it becomes a control token."""
         return list(self._encoded(text))

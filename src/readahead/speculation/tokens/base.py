@@ -26,7 +26,8 @@ class Kind:
 
     Attributes:
         source: ``lookup`` or ``model``.
-        level: How sure it is, in whole steps: the longer the match, the more certain the model.
+        level: How sure it is, in whole steps: the longer the match, the more certain the model;
+            0 before it is known.
     """
 
     source: str
@@ -52,36 +53,54 @@ class Proposal:
     soft: Tensor | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What came of one forward pass of the target.
+
+    Attributes:
+        kinds: Of the draft tokens.
+        num_accepted: How many of them were accepted.
+        draft_s: What proposing them took.
+        verify_s: What the target's forward pass took.
+        total_s: All of it, with what is computed between the models.
+    """
+
+    kinds: tuple[Kind, ...]
+    num_accepted: int
+    draft_s: float
+    verify_s: float
+    total_s: float
+
+
 class Pacer(Protocol):
-    """Decides how many tokens are worth drafting."""
+    """Decides how many tokens are worth drafting, and learns from what came of it."""
 
     @property
     def max_draft_tokens(self) -> int:
         """Return γ at most."""
         ...
 
-    def gain_s(
-        self,
-        kind: Kind,
-        survival: float,
-        num_drafted: int,
-        *,
-        first_s: float = 0.0,
-        step_s: float = 0.0,
-    ) -> float:
+    def rate(self, kind: Kind) -> float:
+        """Return how probable it is that a token of ``kind`` is accepted behind accepted ones."""
+        ...
+
+    def gain_s(self, kind: Kind, survival: float, num_drafted: int, num_unread: int = 0) -> float:
         """Return the seconds that drafting on is expected to save; not above 0: better not.
 
         Args:
             kind: Of the next draft token.
             survival: The probability that all drafted so far are accepted.
             num_drafted: How many these are.
-            first_s: What the next draft token costs the drafter.
-            step_s: What each one behind it costs.
+            num_unread: The tokens that a model must read to draft the next; 0 where none does.
         """
         ...
 
-    def rate(self, kind: Kind) -> float:
-        """Return how probable it is that a token of ``kind`` is accepted behind accepted ones."""
+    def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
+        """Learn what it took a drafting model to read ``num_tokens``."""
+        ...
+
+    def saw(self, result: Round) -> None:
+        """Learn from a round."""
         ...
 
 

@@ -1,0 +1,264 @@
+"""The speculative loop: propose, one target forward, accept, crop, bonus; the same for any drafter.
+
+A batch of one; several requests are several loops. *Exact* with the rule ``exact``: greedy tokens
+are those of ``lm.generate.stream``, and drawn ones have its law, whatever the drafter proposes. The
+other rules state their own laws; see ``acceptance``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from readahead.lm.base import Cache, CachedModel, Cancelled, never
+from readahead.lm.batch import TokenIds, logprobs_of, prefill
+from readahead.lm.generate import Piece, Row
+from readahead.lm.sample import SamplingParams, distribution
+from readahead.speculation.tokens.acceptance import Accepted, Rule, TargetRow, accept
+from readahead.speculation.tokens.base import Drafter, Pacer, Proposal, Round
+from readahead.speculation.tokens.governor import Governor
+from readahead.trace import Trace
+
+EXACT = Rule()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What speculation came to in one answer.
+
+    Attributes:
+        accept_counts: How many rounds accepted 0, 1, … draft tokens, by that number.
+        drafted, accepted: Draft tokens by source.
+        drafted_at, accepted_at: The same by position in the proposal, from 0.
+        gap: Sum over tokens of the total variation between the law of a token and p.
+        rounds: Of each forward pass: when it began, draft tokens, accepted ones, source.
+    """
+
+    num_rounds: int = 0
+    num_new_tokens: int = 0
+    accept_counts: Counter[int] = field(default_factory=Counter)
+    drafted: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    drafted_at: Counter[int] = field(default_factory=Counter)
+    accepted_at: Counter[int] = field(default_factory=Counter)
+    gap: float = 0.0
+    rounds: list[tuple[float, int, int, str]] = field(default_factory=list)
+
+    def add(self, begun_s: float, proposal: Proposal, accepted: Accepted) -> None:
+        """Add a round."""
+        sources = [kind.source for kind in proposal.kinds]
+        num = accepted.num_accepted
+        self.num_rounds += 1
+        self.accept_counts[num] += 1
+        self.drafted.update(sources)
+        self.accepted.update(sources[:num])
+        self.drafted_at.update(range(len(sources)))
+        self.accepted_at.update(range(num))
+        self.gap += sum(accepted.gaps)
+        shown = "+".join(dict.fromkeys(sources))
+        self.rounds.append((round(begun_s, 4), len(sources), num, shown))
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Return the share of draft tokens that were accepted, 0 where there were none."""
+        return self.accepted.total() / max(1, self.drafted.total())
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Return the tokens that a forward pass of the target is good for, 1 + accepted/rounds."""
+        return 1 + self.accepted.total() / max(1, self.num_rounds)
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        return {
+            "num_rounds": self.num_rounds,
+            "num_draft_tokens": self.drafted.total(),
+            "num_accepted_tokens": self.accepted.total(),
+            "draft_acceptance_rate": self.acceptance_rate,
+            "mean_acceptance_length": self.mean_acceptance_length,
+            "drafted": dict(self.drafted),
+            "accepted": dict(self.accepted),
+            "acceptance_by_position": [
+                self.accepted_at[place] / self.drafted_at[place]
+                for place in range(len(self.drafted_at))
+            ],
+            "mean_gap": self.gap / max(1, self.num_new_tokens),
+            "rounds": self.rounds,
+        }
+
+
+def stream(
+    model: CachedModel,
+    prompt_ids: TokenIds,
+    params: SamplingParams,
+    drafter: Drafter,
+    *,
+    rule: Rule = EXACT,
+    pacer: Pacer | None = None,
+    cache: Cache | None = None,
+    cancelled: Cancelled = never,
+    trace: Trace | None = None,
+    tally: Tally | None = None,
+) -> Generator[Piece]:
+    """Yield the answer run by run: what a forward pass of the target accepts is one piece.
+
+    Args:
+        model: The target.
+        prompt_ids: The whole prompt.
+        params: How tokens are chosen.
+        drafter: Proposes; of this request alone.
+        rule: How draft tokens are accepted.
+        pacer: Decides how many are drafted; None: a governor of this request.
+        cache: Holds the first ``cache.length`` tokens of the prompt already, at most all but one;
+            afterwards holds all that the model has read of prompt and answer.
+        cancelled: Asked before every model step, the drafter's included.
+        trace: Gets ``prefill``, ``draft`` and ``verify`` spans, the counters of tokens, and the
+            attribute ``speculation``, see ``Tally``.
+        tally: Gets what came of it.
+
+    Raises:
+        InputError: The prompt is empty.
+        ContextOverflow: The prompt leaves no room for an answer.
+    """
+    request = _Request(
+        model,
+        Row(model, prompt_ids, params),
+        params,
+        drafter,
+        rule,
+        Governor() if pacer is None else pacer,
+        model.new_cache() if cache is None else cache,
+        cancelled,
+        trace or Trace("generate"),
+        Tally() if tally is None else tally,
+    )
+    assert request.cache.length < len(prompt_ids), "the last token must be read to predict the next"
+    try:
+        yield from request.pieces()
+    finally:
+        request.trace.attributes["speculation"] = request.tally.to_json()
+
+
+@dataclass(slots=True)
+class _Request:
+    model: CachedModel
+    row: Row
+    params: SamplingParams
+    drafter: Drafter
+    rule: Rule
+    pacer: Pacer
+    cache: Cache
+    cancelled: Cancelled
+    trace: Trace
+    tally: Tally
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield a piece a round; reading the prompt is the first, which has no draft."""
+        prompt_ids = self.row.prompt_ids
+        self.drafter.begin(prompt_ids, self.params, cancelled=self.cancelled, trace=self.trace)
+        logits = self._prefill()
+        proposal = Proposal() if logits is None else self._propose(0)
+        begun_s = verify_s = self.trace.now_s()
+        while logits is not None and not self.cancelled():
+            judged_s = self.trace.now_s()
+            accepted = accept(self.rule, proposal, self._rows(logits, proposal), self.row.generator)
+            self.tally.add(begun_s, proposal, accepted)
+            piece = self._write(proposal, accepted, logits)
+            now_s = self.trace.now_s()
+            if self.tally.num_rounds > 1:
+                self._learn(proposal, accepted, (begun_s, verify_s, judged_s, now_s))
+            yield piece
+            if self.row.finished:
+                return
+            begun_s = self.trace.now_s()
+            proposal = self._propose(min(self.pacer.max_draft_tokens, self.row.num_left - 1))
+            verify_s = self.trace.now_s()
+            logits = self._verify(proposal)
+        yield self.row.cancel()
+
+    def _prefill(self) -> Tensor | None:
+        """Read the prompt; return the logits (1, V) behind it, None if cancelled."""
+        known = self.cache.length
+        unread = torch.tensor([self.row.prompt_ids[known:]])  # (1, T)
+        with self.trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=known):
+            logits = prefill(self.model, unread, self.cache, cancelled=self.cancelled)
+        self.trace.count("computed_tokens", self.cache.length - known)
+        self.cache.record_past()
+        return logits
+
+    def _propose(self, max_tokens: int) -> Proposal:
+        with self.trace.step("draft"):
+            return self.drafter.propose(
+                self.row.new_ids,
+                self.pacer,
+                max_tokens,
+                with_soft=self.rule.needs_soft,
+                cancelled=self.cancelled,
+            )
+
+    def _verify(self, proposal: Proposal) -> Tensor | None:
+        """Return the logits (γ + 1, V) at the last token and at each draft token."""
+        if self.cancelled():
+            return None
+        unread = torch.tensor([[self.row.new_ids[-1], *proposal.token_ids]])  # (1, γ + 1)
+        with self.trace.step("verify"):
+            logits = self.model.forward(unread, self.cache, num_logits=unread.shape[1])[0]
+        self.trace.count("computed_tokens", unread.shape[1])
+        return logits
+
+    def _rows(self, logits: Tensor, proposal: Proposal) -> TargetRow:
+        """Return what gives p, and the same at temperature 1 where that is 0, at a position."""
+        params = self.params
+        soft_params = replace(params, temperature=params.temperature or 1.0)
+        is_soft = params.temperature > 0 or not self.rule.needs_soft
+
+        def row(place: int) -> tuple[Tensor, Tensor]:
+            seen = []
+            if params.looks_back:
+                ids = [*self.row.prompt_ids, *self.row.new_ids, *proposal.token_ids[:place]]
+                seen = [torch.tensor(ids, device=logits.device)]
+            one = logits[place : place + 1]
+            p = distribution(one, params, seen)[0]
+            return p, p if is_soft else distribution(one, soft_params, seen)[0]
+
+        return row
+
+    def _write(self, proposal: Proposal, accepted: Accepted, logits: Tensor) -> Piece:
+        """Push what was accepted, and take back what the cache holds beyond it."""
+        num_rejected = len(proposal.token_ids) - accepted.num_accepted
+        ids = [*proposal.token_ids[: accepted.num_accepted], accepted.next_id]
+        told = torch.tensor(ids, device=logits.device)
+        logprobs = logprobs_of(logits[: len(ids)], told).tolist()
+        pieces = []
+        for token_id, logprob in zip(ids, logprobs, strict=True):
+            pieces.append(self.row.push(token_id, logprob))
+            if self.row.finished:
+                break
+        num_written = len(self.row.prompt_ids) + len(self.row.new_ids)
+        self.cache.crop(min(self.cache.length - num_rejected, num_written))
+        self.tally.num_new_tokens = len(self.row.new_ids)
+        return Piece(
+            "".join(piece.text for piece in pieces),
+            tuple(token_id for piece in pieces for token_id in piece.token_ids),
+            tuple(logprob for piece in pieces for logprob in piece.logprobs),
+            pieces[-1].finish_reason,
+        )
+
+    def _learn(
+        self, proposal: Proposal, accepted: Accepted, times_s: tuple[float, float, float, float]
+    ) -> None:
+        begun_s, verify_s, judged_s, now_s = times_s
+        num_accepted = accepted.num_accepted
+        self.pacer.saw(
+            Round(
+                proposal.kinds,
+                num_accepted,
+                verify_s - begun_s,
+                judged_s - verify_s,
+                now_s - begun_s,
+            )
+        )

@@ -1,0 +1,269 @@
+"""Drafters that are models: one on its own, and one that lets copied tokens go first.
+
+The model reads a short prompt of its own, the retrieved part of what the target reads, and then the
+same answer. It may be smaller than the target, the same weights over less text, or larger.
+[Leviathan23; Chen25]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from readahead.errors import ContextOverflow, VocabularyMismatch
+from readahead.lm.base import Cache, CachedModel, Cancelled, never
+from readahead.lm.batch import prefill
+from readahead.lm.sample import SamplingParams, distribution, draw
+from readahead.speculation.tokens.base import Kind, Pacer, Proposal
+from readahead.speculation.tokens.lookup import Copied, LookupDrafter, no_distribution
+from readahead.trace import Trace
+
+UNKNOWN = Kind("model", 0)
+# What the drafter gives its own token at least, for levels 2, 3, …; below all of them is 1.
+_CONFIDENCE = (0.3, 0.5, 0.7, 0.9, 0.98)
+_SEED_OFFSET = 0x5EED  # draft tokens are drawn independently of the coins that judge them
+
+
+def check_vocabularies(target: CachedModel, drafter: CachedModel) -> None:
+    """Raise VocabularyMismatch unless every token id means the same to both models.
+
+    More logits than tokens, as some models have for padding, are no difference.
+    """
+    if target is drafter or target.tokenizer.has_same_tokens(drafter.tokenizer):
+        return
+    raise VocabularyMismatch(
+        f"The drafter has {drafter.tokenizer.num_tokens} tokens of its own, the target "
+        f"{target.tokenizer.num_tokens}; draft tokens must mean the same to both.",
+        remedy="Take a drafter of the target's family, or the drafter lookup, which has no model.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One draft token.
+
+    Attributes:
+        q: What it was drawn from, (V,).
+        soft: The same at temperature 1 where that is 0, else the same tensor.
+        kind: By how certain the model was.
+    """
+
+    token_id: int
+    q: Tensor
+    soft: Tensor
+    kind: Kind
+
+
+class ModelDrafter:
+    """Drafts with a model that reads a prompt of its own.
+
+    Args:
+        model: Has the target's tokens; may be the target itself.
+        prompt_ids: What it reads in place of the target's prompt; None: the same.
+        vocabulary_size: V of the target.
+        cache: Holds the first tokens of ``prompt_ids`` already, at most all but one.
+    """
+
+    def __init__(
+        self,
+        model: CachedModel,
+        prompt_ids: Sequence[int] | None = None,
+        *,
+        vocabulary_size: int,
+        cache: Cache | None = None,
+    ) -> None:
+        self._model = model
+        self._own_ids = None if prompt_ids is None else tuple(prompt_ids)
+        self._vocabulary_size = vocabulary_size
+        self._cache = model.new_cache() if cache is None else cache
+        self._params = SamplingParams()
+
+    def begin(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> None:
+        """Read all of the drafter's prompt but the last token, which the first draft needs."""
+        self._trace = trace or Trace("draft")
+        self._params = params
+        self._soft_params = replace(params, temperature=params.temperature or 1.0)
+        self._generator = torch.Generator().manual_seed((params.seed + _SEED_OFFSET) % 2**63)
+        self._target_ids = tuple(prompt_ids)
+        self._prompt_ids = self._target_ids if self._own_ids is None else self._own_ids
+        self._read_ids = list(self._prompt_ids[: self._cache.length])
+        unread = torch.tensor([self._prompt_ids[self._cache.length : -1]], dtype=torch.long)
+        with self._trace.span("drafter_prefill", num_tokens=unread.shape[1]):
+            if unread.numel():
+                prefill(self._model, unread, self._cache, cancelled=cancelled)
+        self._read_ids = list(self._prompt_ids[: self._cache.length])
+        self._trace.count("drafter_tokens", unread.shape[1])
+        self._cache.record_past()
+
+    def num_unread(self, answer_ids: Sequence[int]) -> int:
+        """Return how many tokens must be read to draft what follows ``answer_ids``."""
+        return len(self._prompt_ids) + len(answer_ids) - self._num_known(answer_ids)
+
+    def can_read(self, answer_ids: Sequence[int]) -> bool:
+        """Return whether the drafter's context has room for ``answer_ids``."""
+        return len(self._prompt_ids) + len(answer_ids) < self._model.max_context_tokens
+
+    def draw(self, answer_ids: Sequence[int], pacer: Pacer) -> Drawn:
+        """Return a token to follow ``answer_ids``, drafts included, having read them."""
+        known = self._num_known(answer_ids)
+        ids = [*self._prompt_ids, *answer_ids]
+        begun_s = self._trace.now_s()
+        self._cache.crop(known)
+        unread = ids[known:]
+        row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
+        seen = [torch.tensor([*self._target_ids, *answer_ids])] if self._params.looks_back else []
+        row = self._fit(row)
+        q = distribution(row, self._params, seen)
+        soft = q if self._params.temperature else distribution(row, self._soft_params, seen)
+        token_id = int(q.argmax() if not self._params.temperature else self._draw(q))
+        self._read_ids = ids
+        pacer.saw_draft_step(len(unread), self._trace.now_s() - begun_s)
+        self._trace.count("drafter_tokens", len(unread))
+        return Drawn(token_id, q[0], soft[0], Kind("model", _level(float(soft[0, token_id]))))
+
+    def propose(
+        self,
+        new_ids: Sequence[int],
+        pacer: Pacer,
+        max_tokens: int,
+        *,
+        with_soft: bool = False,
+        cancelled: Cancelled = never,
+    ) -> Proposal:
+        """Return the model's own continuation, as long as going on is worth it.
+
+        A token that turns out to be unlikely is kept and verified: dropping it would bias q.
+        """
+        draft = _Draft(new_ids)
+        while len(draft.drawn) < max_tokens and not cancelled() and self.can_read(draft.ids):
+            if draft.gain_s(pacer, UNKNOWN, self.num_unread(draft.ids)) <= 0:
+                break
+            draft.add(self.draw(draft.ids, pacer), pacer)
+        last = self._soft_last(draft, pacer) if with_soft and not cancelled() else None
+        return draft.proposal(last)
+
+    def _soft_last(self, draft: _Draft, pacer: Pacer) -> Tensor:
+        if not self.can_read(draft.ids):
+            raise ContextOverflow(
+                f"The drafter's context of {self._model.max_context_tokens} tokens is full.",
+                remedy="Use the mode 'exact', which goes on without it, or a shorter answer.",
+            )
+        return self.draw(draft.ids, pacer).soft
+
+    def _draw(self, q: Tensor) -> Tensor:
+        return draw(q.cpu(), [self._generator])
+
+    def _num_known(self, answer_ids: Sequence[int]) -> int:
+        """Return how many first tokens of prompt and answer are held and need not be read again."""
+        num_prompt, read = len(self._prompt_ids), self._read_ids
+        if len(read) < num_prompt:
+            return len(read)
+        pairs = zip(read[num_prompt:], answer_ids, strict=False)
+        num_same = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if num_same is None:
+            num_same = min(len(read) - num_prompt, len(answer_ids))
+        return min(num_prompt + num_same, num_prompt + len(answer_ids) - 1)
+
+    def _fit(self, logits: Tensor) -> Tensor:
+        """Return logits (1, V) with as many columns as the target has."""
+        surplus = self._vocabulary_size - logits.shape[-1]
+        if surplus <= 0:
+            return logits[:, : self._vocabulary_size]
+        return torch.nn.functional.pad(logits, (0, surplus), value=-float("inf"))
+
+
+class HybridDrafter:
+    """Copies where a match is long enough, and asks the model elsewhere.
+
+    Before each draft token both are asked what going on with them is expected to save, and the
+    better one gives it: so a model's token may lead into a passage, and the passage goes on.
+    """
+
+    def __init__(self, lookup: LookupDrafter, model: ModelDrafter) -> None:
+        self._lookup = lookup
+        self._model = model
+
+    def begin(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> None:
+        """Get both ready."""
+        self._lookup.begin(prompt_ids, params, cancelled=cancelled, trace=trace)
+        self._model.begin(prompt_ids, params, cancelled=cancelled, trace=trace)
+
+    def propose(
+        self,
+        new_ids: Sequence[int],
+        pacer: Pacer,
+        max_tokens: int,
+        *,
+        with_soft: bool = False,
+        cancelled: Cancelled = never,
+    ) -> Proposal:
+        """Return draft tokens of both.
+
+        Raises:
+            ConfigError: ``with_soft``; a copied token has no distribution.
+        """
+        if with_soft:
+            raise no_distribution()
+        draft = _Draft(new_ids)
+        place = self._lookup.start(new_ids)
+        while len(draft.drawn) < max_tokens and not cancelled():
+            copied = place.copied
+            copied_s = draft.gain_s(pacer, copied.kind) if copied else 0.0
+            drawn_s = 0.0
+            if self._model.can_read(draft.ids):
+                drawn_s = draft.gain_s(pacer, UNKNOWN, self._model.num_unread(draft.ids))
+            if max(copied_s, drawn_s) <= 0:
+                break
+            if copied and copied_s >= drawn_s:
+                draft.add(copied, pacer)
+            else:
+                draft.add(self._model.draw(draft.ids, pacer), pacer)
+            place = place.after(draft.ids[-1])
+        return draft.proposal()
+
+
+class _Draft:
+    """Draft tokens as they are gathered behind the answer so far."""
+
+    def __init__(self, new_ids: Sequence[int]) -> None:
+        self.ids = list(new_ids)
+        self.drawn: list[Drawn | Copied] = []
+        self._survival = 1.0
+
+    def gain_s(self, pacer: Pacer, kind: Kind, num_unread: int = 0) -> float:
+        return pacer.gain_s(kind, self._survival, len(self.drawn), num_unread)
+
+    def add(self, token: Drawn | Copied, pacer: Pacer) -> None:
+        self._survival *= pacer.rate(token.kind)
+        self.ids.append(token.token_id)
+        self.drawn.append(token)
+
+    def proposal(self, soft_last: Tensor | None = None) -> Proposal:
+        softs = [token.soft for token in self.drawn if isinstance(token, Drawn)]
+        return Proposal(
+            tuple(token.token_id for token in self.drawn),
+            tuple(token.q if isinstance(token, Drawn) else None for token in self.drawn),
+            tuple(token.kind for token in self.drawn),
+            None if soft_last is None else torch.stack([*softs, soft_last]),
+        )
+
+
+def _level(confidence: float) -> int:
+    return 1 + sum(confidence >= bound for bound in _CONFIDENCE)

@@ -1,0 +1,193 @@
+"""How many tokens are worth drafting, from measured costs and running acceptance; knows no model.
+
+The quantity to be made small is the time per token, so a token saved is worth what a token costs at
+present, however it is come by. Drafting g more tokens of one kind is expected to save
+
+    max_g  Σᵢ₌₁…g  s·rⁱ·τ − (V(n+1+g) − V(n+1)) − D(u) − (g−1)·D(1)
+
+seconds. s: the probability that the n tokens drafted so far are accepted; r: how often tokens of
+the kind are; τ: seconds per token at present; V(k): what the target takes for a step of k tokens;
+D(k): the same of the drafter; u: what the drafter must read first. Not above zero, and the target
+goes on alone: with nothing drafted, that is plain decoding. *Exact*: the estimates decide about
+time, never about tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Kind, Round
+
+_FORGETTING = 0.97  # what an observation counts after the next one
+_OUTLIER = 3.0  # a step this many times as long as expected was interrupted by something else
+_PRIOR_WEIGHT = 6.0  # observations that the rates below stand for
+_PATIENCE_ROUNDS = 8  # without a draft, before one is tried again
+_MAX_PATIENCE_ROUNDS = 64
+_PROBE_TOKENS = 3
+# How often tokens are accepted, by source and level, before anything is seen.
+_PRIOR_RATES = {
+    "lookup": (0.5, 0.3, 0.5, 0.65, 0.75, 0.85, 0.92, 0.95),
+    "model": (0.8, 0.3, 0.5, 0.65, 0.8, 0.93, 0.98),
+}
+
+
+class FixedPacer:
+    """Always γ draft tokens, where the drafter has as many."""
+
+    def __init__(self, num_draft_tokens: int) -> None:
+        self.max_draft_tokens = num_draft_tokens
+
+    def rate(self, kind: Kind) -> float:
+        """Return 1: nothing is estimated."""
+        return 1.0
+
+    def gain_s(self, kind: Kind, survival: float, num_drafted: int, num_unread: int = 0) -> float:
+        """Return 1 until γ are drafted; a model's token rather than none, a copied one first."""
+        return float(num_drafted < self.max_draft_tokens) / (1 + num_unread)
+
+    def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
+        """Learn nothing."""
+
+    def saw(self, result: Round) -> None:
+        """Learn nothing."""
+
+
+class StepCost:
+    """What a forward pass of k tokens takes: measured for one, a straight line for more.
+
+    A step of one token runs other kernels than one of two, so it has a figure of its own.
+    """
+
+    def __init__(self) -> None:
+        self._one_s = 0.0
+        self._sums = [0.0] * 5  # weight, k, k², t, k·t; all forgotten alike
+
+    def saw(self, num_tokens: int, seconds: float) -> None:
+        """Learn from a step, counting one that was interrupted as long, not as endless."""
+        if self.is_known:
+            seconds = min(seconds, _OUTLIER * self(num_tokens))
+        if num_tokens == 1:
+            known = self._one_s or seconds
+            self._one_s = known + (1 - _FORGETTING) * 4 * (seconds - known)
+        k = float(num_tokens)
+        new = (1.0, k, k * k, seconds, k * seconds)
+        self._sums = [_FORGETTING * old + one for old, one in zip(self._sums, new, strict=True)]
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether there was a step."""
+        return self._sums[0] > 0
+
+    def __call__(self, num_tokens: int) -> float:
+        """Return the seconds of a step of ``num_tokens``; 0 before the first was seen."""
+        if not self.is_known:
+            return 0.0
+        if num_tokens == 1 and self._one_s:
+            return self._one_s
+        weight, k, kk, t, kt = self._sums
+        mean_k, mean_t = k / weight, t / weight
+        spread = kk / weight - mean_k * mean_k
+        slope = max(0.0, (kt / weight - mean_k * mean_t) / spread) if spread > 1e-6 else 0.0
+        return max(self._one_s, mean_t + slope * (num_tokens - mean_k))
+
+
+@dataclass(slots=True)
+class _Rate:
+    accepted: float
+    seen: float
+
+    def saw(self, is_accepted: bool) -> None:
+        self.accepted = _FORGETTING * self.accepted + is_accepted
+        self.seen = _FORGETTING * self.seen + 1
+
+    @property
+    def mean(self) -> float:
+        return self.accepted / self.seen
+
+
+@dataclass(slots=True)
+class Governor:
+    """Learns what drafting costs and brings, over all requests of a target and its drafter.
+
+    Attributes:
+        max_draft_tokens: γ at most.
+        target: What the target's steps take.
+        drafter: What the drafting model's steps take.
+    """
+
+    max_draft_tokens: int = MAX_DRAFT_TOKENS
+    target: StepCost = field(default_factory=StepCost)
+    drafter: StepCost = field(default_factory=StepCost)
+    _rates: dict[Kind, _Rate] = field(default_factory=dict)
+    _spent_s: float = 0.0
+    _num_new: float = 0.0
+    _idle: dict[str, int] = field(default_factory=dict)
+    _patience: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def token_s(self) -> float:
+        """Return what a token costs at present."""
+        return self._spent_s / self._num_new if self._num_new else 0.0
+
+    def rate(self, kind: Kind) -> float:
+        """Return how probable it is that a token of ``kind`` is accepted behind accepted ones."""
+        return self._rate(kind).mean
+
+    def _rate(self, kind: Kind) -> _Rate:
+        if kind not in self._rates:
+            levels = _PRIOR_RATES[kind.source]
+            prior = levels[min(kind.level, len(levels) - 1)]
+            self._rates[kind] = _Rate(prior * _PRIOR_WEIGHT, _PRIOR_WEIGHT)
+        return self._rates[kind]
+
+    def gain_s(self, kind: Kind, survival: float, num_drafted: int, num_unread: int = 0) -> float:
+        """Return the seconds that drafting on is expected to save; not above 0: better not."""
+        if self._is_probing(kind.source) and num_drafted < _PROBE_TOKENS:
+            return 1e-9  # better than nothing, worse than what is known to be good
+        if not self.target.is_known:
+            return survival * self.rate(kind)  # nothing is measured yet: whatever is likely
+        rate, token_s, n = self.rate(kind), self.token_s or self.target(1), num_drafted
+        spent_s = self.drafter(num_unread) if num_unread else 0.0
+        step_s = self.drafter(1) if num_unread else 0.0
+        best = -float("inf")
+        won_s, before_s = 0.0, self.target(n + 1)
+        for g in range(1, self.max_draft_tokens - n + 1):
+            survival *= rate
+            won_s += survival * token_s
+            best = max(best, won_s - (self.target(n + 1 + g) - before_s) - spent_s)
+            spent_s += step_s
+        return best
+
+    def _is_probing(self, source: str) -> bool:
+        return self._idle.get(source, 0) >= self._patience.get(source, _PATIENCE_ROUNDS)
+
+    def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
+        """Learn what it took a drafting model to read ``num_tokens``."""
+        self.drafter.saw(num_tokens, seconds)
+
+    def saw(self, result: Round) -> None:
+        """Learn from a round."""
+        num_draft, num_accepted = len(result.kinds), result.num_accepted
+        for place, kind in enumerate(result.kinds[: num_accepted + 1]):
+            self._rate(kind).saw(place < num_accepted)
+            if kind.level:
+                self._rate(Kind(kind.source, 0)).saw(place < num_accepted)
+        self.target.saw(num_draft + 1, result.verify_s)
+        total_s = min(result.total_s, _OUTLIER * (result.draft_s + self.target(num_draft + 1)))
+        self._spent_s = _FORGETTING * self._spent_s + total_s
+        self._num_new = _FORGETTING * self._num_new + num_accepted + 1
+        self._wait(result)
+
+    def _wait(self, result: Round) -> None:
+        """Note which sources draft, and how long to wait with those that do not pay."""
+        drafted = {kind.source for kind in result.kinds}
+        for source in _PRIOR_RATES:
+            if source not in drafted:
+                self._idle[source] = self._idle.get(source, 0) + 1
+                continue
+            if self._is_probing(source):
+                paid = result.num_accepted >= len(result.kinds)
+                waited = self._patience.get(source, _PATIENCE_ROUNDS)
+                longer = min(2 * waited, _MAX_PATIENCE_ROUNDS)
+                self._patience[source] = _PATIENCE_ROUNDS if paid else longer
+            self._idle[source] = 0

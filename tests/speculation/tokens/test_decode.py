@@ -1,0 +1,332 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import MistralConfig, MistralForCausalLM
+
+from readahead.errors import ContextOverflow, VocabularyMismatch
+from readahead.lm.model import TransformersModel
+from readahead.lm.sample import SamplingParams
+from readahead.speculation.tokens import decode
+from readahead.speculation.tokens.acceptance import Rule
+from readahead.speculation.tokens.drafters import (
+    HybridDrafter,
+    ModelDrafter,
+    check_vocabularies,
+)
+from readahead.speculation.tokens.governor import FixedPacer, Governor
+from readahead.speculation.tokens.lookup import LookupDrafter, Sources
+from readahead.trace import Trace
+from tests.conftest import make_llama, make_tokenizer
+
+from .support import Scripted, plain, prompt, speculated, text, tokens
+
+GREEDY = SamplingParams(max_new_tokens=40, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def other() -> TransformersModel:
+    """Return another random model over the same tokens: a bad drafter."""
+    return TransformersModel(make_llama(seed=1), make_tokenizer(), prefill_step_tokens=16)
+
+
+def model_drafter(
+    model: TransformersModel, own: list[int] | None = None, target: TransformersModel | None = None
+) -> ModelDrafter:
+    size = (target or model).vocabulary_size
+    return ModelDrafter(model, own, vocabulary_size=size)
+
+
+@pytest.mark.parametrize("gamma", range(1, 9))
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
+def test_greedy_tokens_are_those_of_the_plain_loop(
+    model: TransformersModel, gamma: int, noise: float
+) -> None:
+    for seed in range(3):
+        ids = prompt(seed)
+        expected = plain(model, ids, GREEDY)
+        got = speculated(model, ids, GREEDY, Scripted(tokens(expected), noise), gamma=gamma)
+        assert tokens(got) == tokens(expected)
+        assert text(got) == text(expected)
+        told = [p for piece in got for p in piece.logprobs]
+        known = [p for piece in expected for p in piece.logprobs]
+        assert told == pytest.approx(known, abs=1e-4)
+
+
+DRAFTERS: dict[str, Callable[[TransformersModel, TransformersModel, list[int]], object]] = {
+    "self": lambda model, other, ids: model_drafter(model),
+    "self, short": lambda model, other, ids: model_drafter(model, ids[-8:]),
+    "other": lambda model, other, ids: model_drafter(other, ids[3:]),
+    "lookup": lambda model, other, ids: LookupDrafter(Sources([ids])),
+    "hybrid": lambda model, other, ids: HybridDrafter(
+        LookupDrafter(Sources([ids])), model_drafter(other, ids[-5:])
+    ),
+    "hybrid, self": lambda model, other, ids: HybridDrafter(
+        LookupDrafter(Sources([ids])), model_drafter(model)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("gamma", [None, 1, 4, 8])
+def test_no_drafter_changes_a_greedy_token(
+    model: TransformersModel, other: TransformersModel, name: str, gamma: int | None
+) -> None:
+    for seed in range(2):
+        ids = prompt(seed)
+        drafter = DRAFTERS[name](model, other, ids)
+        got = speculated(model, ids, GREEDY, drafter, gamma=gamma)  # type: ignore[arg-type]
+        assert tokens(got) == tokens(plain(model, ids, GREEDY))
+
+
+def test_a_model_that_drafts_for_itself_is_always_right(model: TransformersModel) -> None:
+    trace = Trace("test")
+    speculated(model, prompt(5), GREEDY, model_drafter(model), gamma=4, trace=trace)
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert told["draft_acceptance_rate"] == 1.0
+    assert (
+        told["num_rounds"] == 1 + 8
+    )  # the prompt gives one token, each later pass five, 39 in all
+    assert told["mean_gap"] == 0.0
+    assert len(told["rounds"]) == told["num_rounds"]
+
+
+def test_processors_and_penalties_hold_on_both_sides(
+    model: TransformersModel, other: TransformersModel
+) -> None:
+    def even_only(ids: Tensor, logits: Tensor) -> Tensor:
+        wanted = torch.arange(logits.shape[-1]) % 2 == ids.shape[0] % 2
+        return logits.masked_fill(~wanted, -torch.inf)
+
+    params = replace(GREEDY, processors=(even_only,), repetition_penalty=1.3)
+    ids = prompt(7)
+    expected = tokens(plain(model, ids, params))
+    assert all(token_id % 2 == (len(ids) + i) % 2 for i, token_id in enumerate(expected))
+    for drafter in (model_drafter(model), model_drafter(other), LookupDrafter(Sources([ids]))):
+        trace = Trace("test")
+        got = speculated(model, ids, params, drafter, gamma=4, trace=trace)
+        assert tokens(got) == expected
+    # A draft that ignored them would be rejected at every other token.
+    trace = Trace("test")
+    speculated(model, ids, params, model_drafter(model), gamma=4, trace=trace)
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert told["draft_acceptance_rate"] == 1.0
+
+
+def test_the_end_of_sequence_ends_within_a_run(model: TransformersModel) -> None:
+    eos = next(iter(model.eos_token_ids))
+    for seed in range(40):
+        ids = prompt(seed)
+        params = SamplingParams(max_new_tokens=60)
+        expected = plain(model, ids, params)
+        script = [*tokens(expected), eos, 1, 2, 3]
+        got = speculated(model, ids, params, Scripted(script), gamma=8)
+        assert tokens(got) == tokens(expected)
+        assert got[-1].finish_reason == expected[-1].finish_reason
+        if expected[-1].finish_reason == "stop":
+            return
+    pytest.fail("no prompt ends by itself")
+
+
+def test_stop_strings_end_within_a_run(model: TransformersModel) -> None:
+    ids = prompt(3)
+    whole = plain(model, ids, GREEDY)
+    said = text(whole)
+    stop = said[len(said) // 2 : len(said) // 2 + 2]
+    params = replace(GREEDY, stop=(stop,))
+    got = speculated(model, ids, params, Scripted(tokens(whole)), gamma=6)
+    assert text(got) == text(plain(model, ids, params)) == said[: said.index(stop)]
+    assert got[-1].finish_reason == "stop"
+
+
+def test_the_cache_holds_what_was_read_and_nothing_else(model: TransformersModel) -> None:
+    ids = prompt(4)
+    whole = tokens(plain(model, ids, GREEDY))
+    for gamma in (1, 3, 8):
+        cache = model.new_cache()
+        pieces = decode.stream(
+            model, ids, GREEDY, Scripted(whole, 0.3), pacer=FixedPacer(gamma), cache=cache
+        )
+        written: list[int] = []
+        for piece in pieces:
+            written += piece.token_ids
+            assert len(ids) <= cache.length <= len(ids) + len(written)
+        after = torch.tensor([[*ids, *written][cache.length :] or [1]])
+        got = model.forward(after, cache)[0, -1]
+        fresh = torch.tensor([[*ids, *written, *([] if after.shape[1] else [1])]])
+        if cache.length == fresh.shape[1]:
+            assert torch.allclose(got, model.forward(fresh, model.new_cache())[0, -1], atol=1e-4)
+
+
+def test_a_known_beginning_is_not_read_again(model: TransformersModel) -> None:
+    ids = prompt(6)
+    cache = model.new_cache()
+    model.forward(torch.tensor([ids[:10]]), cache)
+    trace = Trace("test")
+    expected = tokens(plain(model, ids, GREEDY))
+    got = decode.stream(
+        model, ids, GREEDY, Scripted(expected), cache=cache, pacer=FixedPacer(4), trace=trace
+    )
+    assert tokens(list(got)) == expected
+    prefill = next(span for span in trace.spans if span.name == "prefill")
+    assert prefill.attributes["num_tokens"] == len(ids) - 10
+
+
+def test_the_context_may_be_filled_to_the_end(model: TransformersModel) -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=40), make_tokenizer())
+    ids = prompt(2)
+    params = SamplingParams(max_new_tokens=500, ignore_eos=True)
+    expected = plain(small, ids, params)
+    for drafter in (Scripted(tokens(expected)), model_drafter(small), model_drafter(small, ids)):
+        got = speculated(small, ids, params, drafter, gamma=8)
+        assert tokens(got) == tokens(expected)
+        assert len(tokens(got)) == 16
+        assert got[-1].finish_reason == "length"
+
+
+def test_a_drafter_whose_context_is_full_drafts_no_more(model: TransformersModel) -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=30), make_tokenizer())
+    ids = prompt(2)
+    drafter = ModelDrafter(small, ids[:20], vocabulary_size=model.vocabulary_size)
+    got = speculated(model, ids, GREEDY, drafter, gamma=4)
+    assert tokens(got) == tokens(plain(model, ids, GREEDY))
+    with pytest.raises(ContextOverflow, match="exact"):
+        drafter = ModelDrafter(small, ids[:20], vocabulary_size=model.vocabulary_size)
+        speculated(model, ids, GREEDY, drafter, gamma=4, rule=Rule("augmented"))
+
+
+@pytest.mark.parametrize("num_asked", range(1, 12))
+def test_a_cancelled_request_stops_within_one_step(
+    model: TransformersModel, num_asked: int
+) -> None:
+    asked = 0
+
+    def cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > num_asked
+
+    steps = 0
+    forward = model.forward
+
+    def counted(*args: object, **kwargs: object) -> Tensor:
+        nonlocal steps
+        assert asked <= num_asked, "a step after the cancellation"
+        steps += 1
+        return forward(*args, **kwargs)  # type: ignore[arg-type]
+
+    drafter = model_drafter(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "forward", counted)
+        pieces = list(
+            decode.stream(
+                model, prompt(1), GREEDY, drafter, pacer=FixedPacer(3), cancelled=cancelled
+            )
+        )
+    assert pieces[-1].finish_reason == "cancelled"
+
+
+def test_windows_are_taken_back() -> None:
+    """transformers issues 47447 and 48280: rolling back behind a window that has filled."""
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    config = MistralConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=16,
+        max_position_embeddings=256,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    backend = MistralForCausalLM(config)
+    for parameter in backend.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    windowed = TransformersModel(backend, tokenizer, prefill_step_tokens=8)
+    for ids in (prompt(0, 6), prompt(1, 15), prompt(2, 40)):
+        expected = tokens(plain(windowed, ids, GREEDY))
+        for noise in (0.0, 0.3, 1.0):
+            got = speculated(windowed, ids, GREEDY, Scripted(expected, noise), gamma=5)
+            assert tokens(got) == expected
+        got = speculated(windowed, ids, GREEDY, model_drafter(windowed), gamma=5)
+        assert tokens(got) == expected
+
+
+def test_rows_that_pad_the_vocabulary_are_no_difference(model: TransformersModel) -> None:
+    wide = make_llama(seed=0)
+    wide.resize_token_embeddings(model.vocabulary_size + 13, mean_resizing=False)
+    with torch.no_grad():
+        wide.lm_head.weight[-13:] = 5.0  # padding that would win, were it let
+    padded = TransformersModel(wide, make_tokenizer())
+    check_vocabularies(model, padded)
+    ids = prompt(9)
+    expected = tokens(plain(model, ids, GREEDY))
+    drafter = ModelDrafter(padded, vocabulary_size=model.vocabulary_size)
+    trace = Trace("test")
+    assert tokens(speculated(model, ids, GREEDY, drafter, gamma=4, trace=trace)) == expected
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert told["draft_acceptance_rate"] == 1.0
+    with torch.no_grad():
+        wide.lm_head.weight[-13:] = 0.0  # no model ever writes its padding
+    narrow = ModelDrafter(model, vocabulary_size=padded.vocabulary_size)
+    expected = tokens(plain(padded, ids, GREEDY))
+    assert tokens(speculated(padded, ids, GREEDY, narrow, gamma=4)) == expected
+
+
+def test_other_vocabularies_are_refused(model: TransformersModel) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(["<new>"])
+    stranger = TransformersModel(make_llama(), tokenizer)
+    with pytest.raises(VocabularyMismatch, match="tokens of its own"):
+        check_vocabularies(model, stranger)
+
+
+@pytest.mark.parametrize("rule", [Rule(), Rule("augmented", eta=2.0), Rule("ensemble", weight=0.5)])
+def test_drawn_tokens_have_the_same_law_whatever_gamma_is(
+    model: TransformersModel, other: TransformersModel, rule: Rule
+) -> None:
+    """The second token of many answers; chi-square, false alarms in 1 of 10,000 runs."""
+    ids = prompt(11)
+    counts = []
+    for gamma in (1, 3):
+        drawn = []
+        for seed in range(600):
+            params = SamplingParams(max_new_tokens=2, temperature=0.7, top_k=3, seed=seed)
+            drafter = ModelDrafter(other, ids[-4:], vocabulary_size=model.vocabulary_size)
+            got = speculated(
+                model, ids, replace(params, ignore_eos=True), drafter, gamma=gamma, rule=rule
+            )
+            drawn.append(tuple(tokens(got)))
+        counts.append(drawn)
+    cells = sorted(set(counts[0]) | set(counts[1]))
+    table = torch.tensor([[run.count(cell) for cell in cells] for run in counts]).double()
+    expected = table.sum(0) / 2
+    big = expected >= 5
+    chi2 = float((((table - expected) ** 2) / expected.clamp(min=1e-9))[:, big].sum())
+    limit = torch.distributions.Chi2(torch.tensor(max(1.0, float(big.sum() - 1))))
+    samples = limit.sample((200_000,)).quantile(0.9999)
+    assert chi2 < float(samples), (chi2, cells)
+
+
+def test_the_governor_falls_back_to_plain_decoding(
+    model: TransformersModel, other: TransformersModel
+) -> None:
+    """Drafts of a hopeless drafter that costs as much as the target become rare."""
+    governor = Governor()
+    params = replace(GREEDY, max_new_tokens=150)
+    ids = prompt(8)
+    for _ in range(2):
+        trace = Trace("test")
+        drafter = model_drafter(other)
+        list(decode.stream(model, ids, params, drafter, pacer=governor, trace=trace))
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert told["num_draft_tokens"] < 60
