@@ -97,7 +97,7 @@ def read_lines(path: Path, parse: Callable[[dict[str, object]], Row], form: str)
                 raise ValueError("it is not a JSON object")
             yield parse(record)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: {_reason(error)}.", remedy=form) from None
+            raise InputError(f"{path}, line {number}: {reason(error)}.", remedy=form) from None
 
 
 def _question(record: dict[str, object]) -> Question:
@@ -120,7 +120,7 @@ def _from_squad(path: Path, text: str) -> Iterator[Question]:
                     where = f"data[{i}].paragraphs[{j}].qas[{k}]"
                     yield _squad_question(entry, text_at(paragraph, "context"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, at {where}: {_reason(error)}.", remedy=_SQUAD_FORM) from None
+        raise InputError(f"{path}, at {where}: {reason(error)}.", remedy=_SQUAD_FORM) from None
 
 
 def _squad_question(entry: dict[str, object], context: str) -> Question:
@@ -164,7 +164,8 @@ def objects_at(record: object, key: str) -> list[dict[str, object]]:
     return value
 
 
-def _reason(error: ValueError | RecursionError) -> str:
+def reason(error: ValueError | RecursionError) -> str:
+    """Return what is wrong, for the middle of a sentence."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
