@@ -1,0 +1,78 @@
+import torch
+
+from readahead.lm.model import TransformersModel
+from readahead.lm.sample import SamplingParams
+from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
+from readahead.speculation.tokens.governor import FixedPacer
+from readahead.speculation.tokens.lookup import LookupDrafter, Sources
+from readahead.trace import Trace
+
+from .support import prompt
+
+PARAMS = SamplingParams(temperature=0.8)
+
+
+def drafter(model: TransformersModel, seed: int = 0) -> ModelDrafter:
+    made = ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size)
+    made.begin(prompt(2), SamplingParams(temperature=0.8, seed=seed), trace=Trace("test"))
+    return made
+
+
+def test_after_a_rejection_q_is_what_a_fresh_drafter_says(model: TransformersModel) -> None:
+    used = drafter(model)
+    first = used.propose([5, 6], FixedPacer(4), 4)
+    assert len(first.token_ids) == 4
+    answers = (
+        [5, 6, *first.token_ids[:2], 77],  # two accepted
+        [5, 6, *first.token_ids[:2], 77, 8, 9],  # nothing of the second proposal
+        [5, 6, *first.token_ids[:2], 77, 8, 9, 10],
+    )
+    for answer in answers:
+        got = used.draw(answer, FixedPacer(4))
+        expected = drafter(model).draw(answer, FixedPacer(4))
+        assert torch.allclose(got.q, expected.q, atol=1e-5)
+
+
+def test_q_is_what_each_token_was_drawn_from(model: TransformersModel) -> None:
+    for seed in range(5):
+        got = drafter(model, seed).propose([3], FixedPacer(6), 6, with_soft=True)
+        assert got.soft is not None
+        assert got.soft.shape == (7, model.vocabulary_size)
+        for token_id, q, soft in zip(got.token_ids, got.q, got.soft, strict=False):
+            assert q is not None
+            assert torch.equal(q, soft)
+            assert q[token_id] > 0
+            assert float(q.sum()) == 1.0 or abs(float(q.sum()) - 1) < 1e-5
+
+
+def test_only_what_is_new_is_read(model: TransformersModel) -> None:
+    used = drafter(model)
+    assert used.num_unread([]) == 1
+    got = used.propose([], FixedPacer(3), 3)
+    assert used.num_unread([*got.token_ids, 4]) == 2  # its own last draft, and the bonus token
+    assert used.num_unread([got.token_ids[0], 250, 4]) == 2
+    assert used.num_unread([(got.token_ids[0] + 1) % 256]) == 1
+
+
+def test_another_seed_draws_other_tokens(model: TransformersModel) -> None:
+    drawn = {drafter(model, seed).propose([], FixedPacer(6), 6).token_ids for seed in range(8)}
+    assert len(drawn) > 1
+    again = drafter(model, 3).propose([], FixedPacer(6), 6)
+    assert again.token_ids == drafter(model, 3).propose([], FixedPacer(6), 6).token_ids
+
+
+def test_a_hybrid_copies_where_it_can_and_asks_elsewhere(model: TransformersModel) -> None:
+    source = [10, 11, 12, 13, 14]
+    made = HybridDrafter(
+        LookupDrafter(Sources([source])),
+        ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size),
+    )
+    made.begin(prompt(2), SamplingParams(), trace=Trace("test"))
+    got = made.propose([200, 10, 11], FixedPacer(5), 5)
+    assert got.token_ids[:3] == (12, 13, 14)
+    assert [kind.source for kind in got.kinds[:3]] == ["lookup"] * 3
+    got = made.propose([200, 10, 11, 12, 13, 14, 201], FixedPacer(5), 5)
+    assert "model" in {kind.source for kind in got.kinds}
+    # A copied token has no q, a drawn one has.
+    for kind, q in zip(got.kinds, got.q, strict=True):
+        assert (q is None) == (kind.source == "lookup")
