@@ -139,7 +139,7 @@ def test_a_question_longer_than_the_context_is_an_error(engine: Engine) -> None:
 
 
 def test_an_unknown_method_is_an_error(engine: Engine) -> None:
-    with pytest.raises(InputError, match=r"'magic'\. Use: plain, drafts\."):
+    with pytest.raises(InputError, match=r"'magic'\. Use: plain, drafts, rapid\."):
         engine.ask(QUESTION, method="magic")
 
 

@@ -19,7 +19,10 @@ ALLOWED: dict[str, set[str]] = {
     "turns": {"errors"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "drafted": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
-    "engine": BASE | MIDDLE | {"reply", "turns", "plain", "drafted", "knowledge", "speculation"},
+    "rapid": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation"},
+    "engine": BASE
+    | MIDDLE
+    | {"reply", "turns", "plain", "drafted", "rapid", "knowledge", "speculation"},
     "session": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation", "engine"},
     "evaluation": BASE
     | MIDDLE

@@ -201,6 +201,9 @@ class DraftsConfig(_Section):
     also: float | None = Field(
         None, ge=0, le=1, description="that of further answers; unset: as it was fitted"
     )
+    max_lacking: float = Field(
+        0.9, ge=0, le=1, description="probability that the passages lack the answer; 1: draft all"
+    )
     max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
     max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")
     splits_by_model: bool = Field(
@@ -217,6 +220,30 @@ class DraftsConfig(_Section):
         if isinstance(value, float) and not 0 <= value <= 1:
             raise ValueError("Give strict, lenient or a number in [0, 1]")
         return value
+
+
+class TokensConfig(_Section):
+    """How tokens are drafted and verified (``method="rapid"``)."""
+
+    drafter: Literal["auto", "lookup", "rag", "hybrid"] = Field(
+        "auto",
+        description="lookup copies; rag: models.drafter reads the best part; hybrid: both; auto: "
+        "hybrid where models.drafter is named, else lookup",
+    )
+    mode: Literal["exact", "augmented", "paper", "ensemble"] = Field(
+        "exact", description="the law of acceptance; all but exact are approximate, and need rag"
+    )
+    eta: float = Field(10.0, ge=0, description="transfer strength of augmented and paper")
+    weight: float = Field(0.8, ge=0, le=1, description="of the target in ensemble")
+    tail: float = Field(0.1, ge=0, le=1, description="tokens below this share of the peak stay")
+    num_draft_tokens: int = Field(
+        0, ge=0, le=64, description="per verification; 0: as many as measured costs make worth it"
+    )
+    context_tokens: int = Field(4096, gt=0, description="of the drafter's passages, at most")
+    context_share: float = Field(0.25, gt=0, le=1, description="of the document, at most")
+    context_min_similarity: float = Field(
+        0.3, ge=-1, le=1, description="of the question and a passage that the drafter reads"
+    )
 
 
 class GenerationConfig(_Section):
@@ -263,6 +290,7 @@ class Config(BaseSettings):
     prefetch: PrefetchConfig = PrefetchConfig()
     inject: InjectConfig = InjectConfig()
     drafts: DraftsConfig = DraftsConfig()
+    tokens: TokensConfig = TokensConfig()
     generation: GenerationConfig = GenerationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     traces: TracesConfig = TracesConfig()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -18,17 +19,20 @@ from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.watch import make_watchable
 from readahead.plain import PlainRun
+from readahead.rapid import METHOD as RAPID
+from readahead.rapid import Models, RapidRun, drafts_by_model
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
 from readahead.speculation.answers.breaker import Breaker
 from readahead.speculation.answers.calibration import Calibration, read_calibration
 from readahead.speculation.answers.speculate import Speculator
 from readahead.speculation.answers.split import Splitter
+from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Answer
 
-METHODS = ("plain", METHOD)
+METHODS = ("plain", METHOD, RAPID)
 
 
 class Engine:
@@ -109,6 +113,23 @@ class Engine:
         return Breaker(drafts.num_failures, drafts.retry_after_s)
 
     @cached_property
+    def governor(self) -> Governor:
+        """Return what knows how drafting tokens went."""
+        return Governor()
+
+    @cached_property
+    def rapid(self) -> Models:
+        """Return what answers about long documents.
+
+        Raises:
+            NotFound: The drafter was not pulled.
+            VocabularyMismatch: The drafter has other tokens than the target.
+            ConfigError: The drafter and the law of acceptance do not go together.
+        """
+        drafter = self.drafter if drafts_by_model(self.config) else None
+        return Models(self.reader, self.target, drafter, self.governor)
+
+    @cached_property
     def reader(self) -> PrefixReader:
         """Return what reads prompts and remembers them; all sessions share it."""
         target, config = self.target, self.config.cache
@@ -139,6 +160,8 @@ class Engine:
         _ = self.max_prompt_tokens, self.knowledge.retriever
         if method == METHOD:
             _ = self.speculator
+        if method == RAPID:
+            _ = self.rapid
         if self.config.inject.enabled:
             make_watchable(self.target)  # now: later, other requests may be running
         return self
@@ -175,7 +198,8 @@ class Engine:
         Args:
             question: In any language that the target reads.
             method: ``plain``: retrieve, then answer from the passages; ``drafts``: let the drafter
-                answer from parts of them, and choose by evidence.
+                answer from parts of them, and choose by evidence; ``rapid``: read a whole
+                document, the one that ``filter`` names or that of the best passage.
             filter: Limits the passages that may be shown.
             inject: Whether to retrieve again while the answer is written, where its passages seem
                 to lack it; None: as ``inject.enabled`` says.
@@ -197,6 +221,8 @@ class Engine:
             with self.turns.answer():
                 if method == METHOD:
                     yield from self._drafted(question, filter, cancelled, trace)
+                elif method == RAPID:
+                    yield from self._rapid(question, trace).events(filter, cancelled)
                 else:
                     injects = self.config.inject.enabled if inject is None else inject
                     yield from self._plain(question, filter, cancelled, trace, injects=injects)
@@ -229,6 +255,10 @@ class Engine:
         )
         return run.events(filter, cancelled)
 
+    def _rapid(self, question: str, trace: Trace) -> RapidRun:
+        models, room = self.rapid, self.max_prompt_tokens
+        return RapidRun(self.knowledge, models, trace, question, room, self.turns)
+
     def _drafted(
         self, question: str, filter: Filter | None, cancelled: Cancelled, trace: Trace
     ) -> Iterator[Event]:
@@ -250,5 +280,5 @@ class Engine:
             note = f"Answered plainly, because {failure}."
         # Not in the handler: until it ends, the error keeps what the failed step had in memory.
         trace.attributes["method"] = "plain"
-        trace.attributes.pop("passages", None)  # of the drafts: those of the plain answer follow
-        yield from self._plain(question, filter, cancelled, trace, notes=(note,))
+        for event in self._plain(question, filter, cancelled, trace, notes=(note,)):
+            yield replace(event, audit=run.audit) if isinstance(event, Answer) else event

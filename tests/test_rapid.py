@@ -1,0 +1,214 @@
+from pathlib import Path
+
+import pytest
+
+from readahead.config import load_config
+from readahead.engine import Engine
+from readahead.errors import ConfigError, InputError, VocabularyMismatch
+from readahead.knowledge import KnowledgeBase
+from readahead.lm.generate import generate
+from readahead.lm.model import TransformersModel
+from readahead.lm.prompt import build_prompt
+from readahead.lm.sample import SamplingParams
+from readahead.retrieval.base import Filter
+from readahead.retrieval.store import Store
+from readahead.types import Answer
+from tests.conftest import make_llama, make_tokenizer
+from tests.retrieval.support import HashingEmbedder
+
+HEADINGS = ("Tides", "Moon", "Lamps", "Bread", "Rivers", "Salt")
+GUIDE = "\n\n".join(
+    f"# {name}\n\n{name} are told of here. " + f"What {name} do is of use to many people. " * 4
+    for name in HEADINGS
+)
+QUESTION = "What do Lamps do?"
+NEW_TOKENS = 40
+
+
+def open_engine(
+    folder: Path,
+    model: TransformersModel,
+    drafter: TransformersModel | None = None,
+    **flags: object,
+) -> Engine:
+    """Return an engine over a long and a short document."""
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    named = {"models.drafter": "other"} if drafter else {}
+    config = load_config(
+        {
+            "kb": folder / "kb",
+            "generation.max_new_tokens": NEW_TOKENS,
+            "passages.max_words": 40,
+            **named,
+            **given,
+        }
+    )
+    knowledge = KnowledgeBase(Store.open(config.kb), config, HashingEmbedder())
+    knowledge.add(["-"], stdin=GUIDE.encode(), stdin_name="guide.md")
+    knowledge.add(["-"], stdin=b"Ink is made of soot.", stdin_name="ink.txt")
+    engine = Engine(knowledge, model)
+    if drafter:
+        engine.drafter = drafter  # type: ignore[misc]
+    return engine
+
+
+@pytest.fixture
+def wide() -> TransformersModel:
+    return TransformersModel(
+        make_llama(max_position_embeddings=8192), make_tokenizer(), prefill_step_tokens=64
+    )
+
+
+@pytest.fixture
+def other() -> TransformersModel:
+    return TransformersModel(
+        make_llama(seed=1, max_position_embeddings=8192), make_tokenizer(), prefill_step_tokens=64
+    )
+
+
+def by_hand(engine: Engine, model: TransformersModel, question: str) -> str:
+    """Return what the target says, reading the whole guide, without any speculation."""
+    store = engine.knowledge.store
+    ids = store.live_ids(Filter(documents=("guide.md",)))
+    passages = sorted(store.passages(ids), key=lambda passage: passage.start)
+    prompt = build_prompt(model.tokenizer, question, passages, max_tokens=8000)
+    params = SamplingParams(max_new_tokens=NEW_TOKENS)
+    return generate(model, [prompt.token_ids], params)[0].text
+
+
+def told(engine: Engine, answer: Answer) -> dict[str, object]:
+    attributes = engine.knowledge.store.trace(answer.trace_id)["attributes"]
+    assert isinstance(attributes, dict)
+    speculation = attributes["speculation"]
+    assert isinstance(speculation, dict)
+    return speculation
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "rag", "hybrid", "auto"])
+@pytest.mark.parametrize("num_draft_tokens", [0, 4])
+def test_the_answer_is_that_of_plain_decoding(
+    tmp_path: Path,
+    wide: TransformersModel,
+    other: TransformersModel,
+    drafter: str,
+    num_draft_tokens: int,
+) -> None:
+    with open_engine(
+        tmp_path, wide, other, tokens__drafter=drafter, tokens__num_draft_tokens=num_draft_tokens
+    ) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.method == "rapid"
+        assert answer.text == by_hand(engine, wide, QUESTION)
+        assert told(engine, answer)["num_rounds"]
+
+
+def test_the_target_may_draft_for_itself(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide, tokens__drafter="rag", tokens__num_draft_tokens=3) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.text == by_hand(engine, wide, QUESTION)
+        assert engine.rapid.drafter is wide
+
+
+def test_a_second_question_reads_only_itself(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        guide = Filter(documents=("guide.md",))
+        first = engine.ask(QUESTION, method="rapid", filter=guide)
+        second = engine.ask("What does Bread do?", method="rapid", filter=guide)
+        assert first.usage.reused_tokens == 0
+        assert second.usage.reused_tokens > 0.9 * second.usage.prompt_tokens
+        assert second.text == by_hand(engine, wide, "What does Bread do?")
+
+
+def test_the_trace_says_what_the_drafter_read(
+    tmp_path: Path, wide: TransformersModel, other: TransformersModel
+) -> None:
+    with open_engine(tmp_path, wide, other, tokens__num_draft_tokens=2) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        trace = engine.knowledge.store.trace(answer.trace_id)
+        spans = {span["name"]: span for span in trace["spans"]}  # type: ignore[attr-defined]
+        assert {"retrieve", "prefill", "drafter_prefill", "draft", "verify"} <= set(spans)
+        retrieved = spans["retrieve"]["attributes"]
+        assert retrieved["num_tokens"] > 0
+        best = engine.knowledge.store.passage(retrieved["passages"][0])
+        assert "Lamps" in best.text
+        assert trace["attributes"]["document"] == "guide.md"  # type: ignore[index]
+
+
+def test_without_vectors_words_choose(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide, retrieval__mode="lexical") as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        trace = engine.knowledge.store.trace(answer.trace_id)
+        spans = {span["name"]: span for span in trace["spans"]}  # type: ignore[attr-defined]
+        best = engine.knowledge.store.passage(spans["retrieve"]["attributes"]["passages"][0])
+        assert "Lamps" in best.text
+
+
+def test_several_documents_are_refused(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        both = Filter(documents=("guide.md", "ink.txt"))
+        with pytest.raises(InputError, match=r"2 documents are named; .*reads one"):
+            engine.ask(QUESTION, method="rapid", filter=both)
+
+
+def test_nothing_to_read_is_said(tmp_path: Path, wide: TransformersModel) -> None:
+    config = load_config({"kb": tmp_path / "kb"})
+    with Engine(KnowledgeBase(Store.open(config.kb), config, HashingEmbedder()), wide) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.abstained
+        assert answer.method == "rapid"
+
+
+def test_a_document_that_does_not_fit_is_cut_and_said(
+    tmp_path: Path, other: TransformersModel
+) -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=1200), make_tokenizer())
+    with open_engine(tmp_path, small, other, tokens__num_draft_tokens=3) as engine:
+        answer = engine.ask(QUESTION, method="rapid", filter=Filter(documents=("guide.md",)))
+        assert any("did not fit" in note for note in answer.notes)
+        # The drafter reads nothing that the target does not.
+        trace = engine.knowledge.store.trace(answer.trace_id)
+        attributes = trace["attributes"]
+        assert isinstance(attributes, dict)
+        shown = {one["id"] for one in attributes["passages"]}
+        spans = {span["name"]: span for span in trace["spans"]}  # type: ignore[attr-defined]
+        assert set(spans["retrieve"]["attributes"]["passages"]) <= shown
+
+
+def test_a_cancelled_question_ends(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        answer = engine.ask(QUESTION, method="rapid", cancelled=lambda: True)
+        assert answer.finish_reason == "cancelled"
+        assert engine.ask(QUESTION, method="rapid").text == by_hand(engine, wide, QUESTION)
+
+
+def test_other_laws_need_a_model_that_drafts(
+    tmp_path: Path, wide: TransformersModel, other: TransformersModel
+) -> None:
+    with (
+        open_engine(tmp_path, wide, other, tokens__mode="augmented") as engine,
+        pytest.raises(ConfigError, match="'rag'"),
+    ):
+        engine.ask(QUESTION, method="rapid")
+
+
+@pytest.mark.parametrize("mode", ["augmented", "paper", "ensemble"])
+def test_other_laws_answer(
+    tmp_path: Path, wide: TransformersModel, other: TransformersModel, mode: str
+) -> None:
+    with open_engine(
+        tmp_path, wide, other, tokens__mode=mode, tokens__drafter="rag", tokens__eta=5.0
+    ) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.usage.completion_tokens > 0
+        assert told(engine, answer)["mean_gap"] > 0  # type: ignore[operator]
+
+
+def test_a_drafter_of_another_family_is_refused(tmp_path: Path, wide: TransformersModel) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(["<new>"])
+    stranger = TransformersModel(make_llama(), tokenizer)
+    with (
+        open_engine(tmp_path, wide, stranger) as engine,
+        pytest.raises(VocabularyMismatch, match="same to both"),
+    ):
+        engine.ask(QUESTION, method="rapid")
