@@ -1,15 +1,22 @@
 from dataclasses import dataclass, field
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.errors import ConfigError
+from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.base import Drafter, Kind, Proposal, Round
+from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import Copied, Lookup, LookupDrafter, Place, Sources
 from tests.speculation.tokens.test_automaton import num_common_at_end
 
+from .support import plain, prompt, tokens
+
+GREEDY = SamplingParams(max_new_tokens=32, ignore_eos=True)
 TEXT = st.lists(st.integers(0, 2), max_size=20)
 SOURCES = st.lists(TEXT, max_size=4)
 
@@ -166,3 +173,33 @@ def test_a_place_follows_tokens_that_stand_nowhere() -> None:
 def test_copied_tokens_have_no_distribution() -> None:
     with pytest.raises(ConfigError, match="'exact'.*'rag'"):
         LookupDrafter().propose([], Paced(), 4, with_soft=True)
+
+
+@pytest.fixture(scope="module")
+def answers(model: TransformersModel) -> list[tuple[list[int], list[int]]]:
+    """Return prompts and what plain greedy decoding says to them."""
+    prompts = [prompt(seed, 8 + seed) for seed in range(8)]
+    return [(ids, tokens(plain(model, ids, GREEDY))) for ids in prompts]
+
+
+def spoilt(text: list[int], seed: int) -> list[int]:
+    """Return ``text`` with every fifth token another one or so."""
+    generator = torch.Generator().manual_seed(seed)
+    is_other = torch.rand(len(text), generator=generator) < 0.2
+    others = torch.randint(0, 256, (len(text),), generator=generator)
+    return torch.where(is_other, others, torch.tensor(text)).tolist()
+
+
+@pytest.mark.parametrize("gamma", range(1, 9))
+def test_copying_changes_no_greedy_token(
+    model: TransformersModel, answers: list[tuple[list[int], list[int]]], gamma: int
+) -> None:
+    tally = decode.Tally()
+    for seed, (ids, expected) in enumerate(answers):
+        for texts in ([], [expected], [spoilt(expected, seed), ids, spoilt(expected, seed + 99)]):
+            drafter, pacer = LookupDrafter(Sources(texts)), FixedPacer(gamma)
+            got = decode.stream(model, ids, GREEDY, drafter, pacer=pacer, tally=tally)
+            assert tokens(list(got)) == expected
+    # All of what may happen to a proposal did happen.
+    assert set(tally.accept_counts) == set(range(gamma + 1))
+    assert 0.2 < tally.acceptance_rate < 0.98
