@@ -8,8 +8,9 @@ present, however it is come by. Drafting g more tokens of one kind is expected t
 seconds. s: the probability that the n tokens drafted so far are accepted; r: how often tokens of
 the kind are; τ: seconds per token at present; V(k): what the target takes for a step of k tokens;
 D(k): the same of the drafter; u: what the drafter must read first. Not above zero, and the target
-goes on alone: with nothing drafted, that is plain decoding. *Exact*: the estimates decide about
-time, never about tokens.
+goes on alone: with nothing drafted, that is plain decoding. A hundredth of the time goes into
+drafts that do not seem worth it, to see whether they have become so. *Exact*: the estimates decide
+about time, never about tokens.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Kind, Round
 _FORGETTING = 0.97  # what an observation counts after the next one
 _OUTLIER = 3.0  # a step this many times as long as expected was interrupted by something else
 _PRIOR_WEIGHT = 6.0  # observations that the rates below stand for
-_PATIENCE_ROUNDS = 8  # without a draft, before one is tried again
-_MAX_PATIENCE_ROUNDS = 64
-_PROBE_TOKENS = 3
+_PROBE_SHARE = 0.01  # of the time, spent on drafts that do not seem worth it
+_PRIOR_SLOPE = 0.05  # what a further token of a step costs, in steps, before it is measured
+_LITTLE_S = 1e-9  # better than nothing, worse than whatever is known to be good
 # How often tokens are accepted, by source and level, before anything is seen.
 _PRIOR_RATES = {
     "lookup": (0.5, 0.3, 0.5, 0.65, 0.75, 0.85, 0.92, 0.95),
@@ -87,8 +88,11 @@ class StepCost:
         weight, k, kk, t, kt = self._sums
         mean_k, mean_t = k / weight, t / weight
         spread = kk / weight - mean_k * mean_k
-        slope = max(0.0, (kt / weight - mean_k * mean_t) / spread) if spread > 1e-6 else 0.0
-        return max(self._one_s, mean_t + slope * (num_tokens - mean_k))
+        if spread > 1e-6:
+            slope = max(0.0, (kt / weight - mean_k * mean_t) / spread)
+        else:
+            slope = _PRIOR_SLOPE * mean_t
+        return max(self._one_s, mean_t / 4, mean_t + slope * (num_tokens - mean_k))
 
 
 @dataclass(slots=True)
@@ -121,8 +125,7 @@ class Governor:
     _rates: dict[Kind, _Rate] = field(default_factory=dict)
     _spent_s: float = 0.0
     _num_new: float = 0.0
-    _idle: dict[str, int] = field(default_factory=dict)
-    _patience: dict[str, int] = field(default_factory=dict)
+    _allowed_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PRIOR_RATES, 0.0))
 
     @property
     def token_s(self) -> float:
@@ -142,24 +145,22 @@ class Governor:
 
     def gain_s(self, kind: Kind, survival: float, num_drafted: int, num_unread: int = 0) -> float:
         """Return the seconds that drafting on is expected to save; not above 0: better not."""
-        if self._is_probing(kind.source) and num_drafted < _PROBE_TOKENS:
-            return 1e-9  # better than nothing, worse than what is known to be good
         if not self.target.is_known:
-            return survival * self.rate(kind)  # nothing is measured yet: whatever is likely
-        rate, token_s, n = self.rate(kind), self.token_s or self.target(1), num_drafted
-        spent_s = self.drafter(num_unread) if num_unread else 0.0
-        step_s = self.drafter(1) if num_unread else 0.0
-        best = -float("inf")
-        won_s, before_s = 0.0, self.target(n + 1)
+            return 0.0
+        n = num_drafted
+        if num_unread and not self.drafter.is_known:
+            return _LITTLE_S if n == 0 else 0.0  # one token, to see what it costs
+        rate, token_s, before_s = self.rate(kind), self.token_s, self.target(n + 1)
+        spent_s, step_s = (self.drafter(num_unread), self.drafter(1)) if num_unread else (0.0, 0.0)
+        if n == 0 and self._allowed_s[kind.source] > spent_s + self.target(2) - before_s:
+            return _LITTLE_S
+        best, won_s = -float("inf"), 0.0
         for g in range(1, self.max_draft_tokens - n + 1):
             survival *= rate
             won_s += survival * token_s
             best = max(best, won_s - (self.target(n + 1 + g) - before_s) - spent_s)
             spent_s += step_s
         return best
-
-    def _is_probing(self, source: str) -> bool:
-        return self._idle.get(source, 0) >= self._patience.get(source, _PATIENCE_ROUNDS)
 
     def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
         """Learn what it took a drafting model to read ``num_tokens``."""
@@ -176,18 +177,11 @@ class Governor:
         total_s = min(result.total_s, _OUTLIER * (result.draft_s + self.target(num_draft + 1)))
         self._spent_s = _FORGETTING * self._spent_s + total_s
         self._num_new = _FORGETTING * self._num_new + num_accepted + 1
-        self._wait(result)
+        self._allow(result, total_s)
 
-    def _wait(self, result: Round) -> None:
-        """Note which sources draft, and how long to wait with those that do not pay."""
+    def _allow(self, result: Round, total_s: float) -> None:
+        """Save up for a trial where a source drafts nothing, and begin anew where it does."""
         drafted = {kind.source for kind in result.kinds}
-        for source in _PRIOR_RATES:
-            if source not in drafted:
-                self._idle[source] = self._idle.get(source, 0) + 1
-                continue
-            if self._is_probing(source):
-                paid = result.num_accepted >= len(result.kinds)
-                waited = self._patience.get(source, _PATIENCE_ROUNDS)
-                longer = min(2 * waited, _MAX_PATIENCE_ROUNDS)
-                self._patience[source] = _PATIENCE_ROUNDS if paid else longer
-            self._idle[source] = 0
+        for source in self._allowed_s:
+            saved_s = self._allowed_s[source] + _PROBE_SHARE * total_s
+            self._allowed_s[source] = 0.0 if source in drafted else saved_s
