@@ -138,6 +138,25 @@ def test_a_question_longer_than_the_context_is_an_error(engine: Engine) -> None:
         engine.ask("why " * 2000)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_tokens_that_are_copied_ahead_change_no_answer(
+    tmp_path: Path, model: TransformersModel, temperature: float
+) -> None:
+    flags = {"generation__temperature": temperature, "generation__max_new_tokens": 80}
+    plain = open_engine(tmp_path / "plain", model, **flags)
+    copying = open_engine(tmp_path / "copying", model, tokens__in_plain=True, **flags)
+    with plain, copying:
+        for question in (QUESTION, "What pulls the water?", "Lamps?"):
+            expected, got = plain.ask(question), copying.ask(question)
+            assert (got.text, got.method, got.citations) == (
+                expected.text,
+                "plain",
+                expected.citations,
+            )
+        trace = copying.knowledge.store.trace(got.trace_id)
+        assert ("speculation" in trace["attributes"]) == (temperature == 0)  # type: ignore[operator]
+
+
 def test_an_unknown_method_is_an_error(engine: Engine) -> None:
     with pytest.raises(InputError, match=r"'magic'\. Use: plain, drafts, rapid\."):
         engine.ask(QUESTION, method="magic")

@@ -201,9 +201,6 @@ class DraftsConfig(_Section):
     also: float | None = Field(
         None, ge=0, le=1, description="that of further answers; unset: as it was fitted"
     )
-    max_lacking: float = Field(
-        0.9, ge=0, le=1, description="probability that the passages lack the answer; 1: draft all"
-    )
     max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
     max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")
     splits_by_model: bool = Field(
@@ -223,7 +220,7 @@ class DraftsConfig(_Section):
 
 
 class TokensConfig(_Section):
-    """How tokens are drafted and verified (``method="rapid"``)."""
+    """How tokens are drafted and verified: ``method="rapid"``, and plain answers if so set."""
 
     drafter: Literal["auto", "lookup", "rag", "hybrid"] = Field(
         "auto",
@@ -238,6 +235,9 @@ class TokensConfig(_Section):
     tail: float = Field(0.1, ge=0, le=1, description="tokens below this share of the peak stay")
     num_draft_tokens: int = Field(
         0, ge=0, le=64, description="per verification; 0: as many as measured costs make worth it"
+    )
+    in_plain: bool = Field(
+        False, description="greedy plain answers copy and verify tokens, too, which changes none"
     )
     context_tokens: int = Field(4096, gt=0, description="of the drafter's passages, at most")
     context_share: float = Field(0.25, gt=0, le=1, description="of the document, at most")

@@ -251,6 +251,7 @@ class Engine:
             self.max_prompt_tokens,
             self.turns,
             injects=injects,
+            governor=self.governor if self.config.tokens.in_plain else None,
             notes=notes,
         )
         return run.events(filter, cancelled)

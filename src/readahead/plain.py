@@ -1,4 +1,7 @@
-"""One plain answer, from question to trace: the baseline and the oracle of every speculation."""
+"""One plain answer, from question to trace: the baseline and the oracle of every speculation.
+
+With a governor its tokens may be copied from the passages ahead and verified, which changes none.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ from readahead.lm.sample import SamplingParams
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
 from readahead.speculation.retrieval.inject import Injected, Injecting
+from readahead.speculation.tokens import decode
+from readahead.speculation.tokens.governor import Governor
+from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Hit, Passage
@@ -46,8 +52,10 @@ class PlainRun:
         turns: Turns,
         *,
         injects: bool,
+        governor: Governor | None = None,
         notes: Sequence[str] = (),
     ) -> None:
+        self._governor = governor
         self._knowledge = knowledge
         self._config = knowledge.config
         self._max_prompt_tokens = max_prompt_tokens
@@ -72,22 +80,37 @@ class PlainRun:
         if self._injects:
             pieces = self._injecting(prompt, hits, reply, filter, cancelled)
         else:
-            pieces = generate.stream(
-                self._target,
-                prompt.token_ids,
-                sampling_params(self._config.generation),
-                cancelled=cancelled,
-                trace=self._trace,
-            )
+            pieces = self._decoding(prompt, cancelled)
         yield from reply.events(self._turns.steps(pieces))
+
+    def _decoding(self, prompt: Prompt, cancelled: Cancelled) -> Generator[Piece]:
+        """Yield the pieces of an answer, some of whose tokens may be copied and verified.
+
+        Drawn answers are not: how many tokens are drafted depends on measured times, and with it
+        which random numbers are used for what, so a seed would not give the same answer again.
+        """
+        params = sampling_params(self._config.generation)
+        if self._governor is None or params.temperature:
+            return generate.stream(
+                self._target, prompt.token_ids, params, cancelled=cancelled, trace=self._trace
+            )
+        return decode.stream(
+            self._target,
+            prompt.token_ids,
+            params,
+            LookupDrafter(Sources([prompt.token_ids[slice(*span)] for span in prompt.spans])),
+            pacer=self._governor,
+            cancelled=cancelled,
+            trace=self._trace,
+        )
 
     def _trace_passages(self, hits: Sequence[Hit]) -> None:
         """Note what is shown; a trace goes when one of its passages is removed."""
         shown = [{"id": hit.passage.id, "score": hit.score} for hit in hits]
-        before = self._trace.attributes.get("passages")
-        self._trace.attributes["passages"] = (
-            [*before, *shown] if isinstance(before, list) else shown
-        )
+        noted = self._trace.attributes.setdefault("passages", [])
+        assert isinstance(noted, list)
+        before = {one["id"] for one in noted}
+        noted += [one for one in shown if one["id"] not in before]
 
     def _injecting(
         self,
