@@ -89,6 +89,13 @@ def test_needles_stand_between_sentences() -> None:
     assert asked in gold
 
 
+@pytest.mark.parametrize(("kind", "num_asked"), [("single", 1), ("keyed", 1), ("valued", 4)])
+def test_the_place_asked_about_has_its_needles(kind: NeedleKind, num_asked: int) -> None:
+    case = make_needles(1500, TOKENIZER, 5, kind=kind)
+    place = case.turns[0].question.split(" of the ")[1].split("?")[0]
+    assert case.document.count(f"of the {place} is ") == num_asked
+
+
 def test_what_cannot_be_made() -> None:
     with pytest.raises(InputError, match="10 tokens do not hold the needles, which take"):
         make_needles(10, TOKENIZER, 1)
