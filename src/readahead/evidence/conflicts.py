@@ -4,18 +4,22 @@ A value of the claim is contradicted by a sentence that speaks of the same, and 
 the same kind and unit that differs, if no sentence states the claim's own, or the contradicting one
 is nearly the claim and those that do are not.
 Two values are of the same thing if a word next to them is the same, or if nearly all of the claim
-stands in the sentence. A name is, if the sentence has another one between the same words.
+stands in the sentence. A name is, if the sentence has another one between the same words. A word
+with an opposite, and a "not", if the sentences are the same in all else. And a sentence contradicts
+only if it differs in a single respect, see ``scope``: one that speaks of another year may say
+another value.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 from readahead.evidence.features import Coverage
+from readahead.evidence.opposites import find_oppositions
 from readahead.evidence.reading import Reading, Sentence
+from readahead.evidence.scope import Scope, respect_of, unmatched
 from readahead.evidence.terms import read_terms
 from readahead.evidence.values import Value, stated
 
@@ -23,10 +27,6 @@ MIN_SHARED = 0.6  # of what else the claim says, for a sentence to speak of the 
 MIN_SAME = 0.85  # for it to be the same sentence, but for the value
 MIN_LEAD = 0.15  # over the best sentence that states the claim's own value
 PASSAGE_CREDIT = 0.6  # for what stands elsewhere in the passage or above it: "he", "the film"
-
-_NEGATION_RE = re.compile(
-    r"\b(?:not|never|no longer|nor|neither|cannot|without)\b|n['’]t\b|[不没未]", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,19 @@ class _Difference:
     shared: float
 
 
+_Pair = tuple[Value, Value, Sentence, float]  # of the claim, of the sentence; how much is shared
+
+
 def find_conflicts(
     claim: Sentence, asked: Sentence, coverage: Coverage, reading: Reading
 ) -> tuple[Conflict, ...]:
     """Return what contradicts the claim, from any of the passages; closest first."""
     shared = _shared(coverage, reading)
+    scope = Scope(claim, asked, reading)
     differences = [
-        *_values(claim, asked, shared, reading),
-        *_names(claim, coverage, shared, reading),
-        *_negations(claim, coverage, reading),
+        *_values(claim, asked, shared, coverage, reading, scope),
+        *_names(claim, coverage, shared, reading, scope),
+        *_opposites(claim, reading),
     ]
     differences.sort(key=lambda difference: -difference.shared)
     return tuple(_conflict(claim, difference, reading) for difference in differences)
@@ -81,7 +85,7 @@ def _shared(coverage: Coverage, reading: Reading) -> list[float]:
     total = sum(coverage.items[i].weight for i in words)
     if not total:
         return [0.0] * len(reading.sentences)
-    around: list[set[str]] = [set(heading) for heading in reading.headings]
+    around: list[set[str]] = [set(heading.terms.held) for heading in reading.headings]
     for sentence in reading.sentences:
         around[sentence.passage] |= sentence.terms.held
     return [
@@ -99,28 +103,35 @@ def _shared(coverage: Coverage, reading: Reading) -> list[float]:
 
 
 def _values(
-    claim: Sentence, asked: Sentence, shared: Sequence[float], reading: Reading
+    claim: Sentence,
+    asked: Sentence,
+    shared: Sequence[float],
+    coverage: Coverage,
+    reading: Reading,
+    scope: Scope,
 ) -> Iterator[_Difference]:
     found = set()
-    for difference in chain(
-        _in_same_sentence(claim, shared, reading), _elsewhere(claim, asked, shared, reading)
+    for value, other, sentence, share in chain(
+        _in_same_sentence(claim, shared, reading),
+        _elsewhere(claim, asked, shared, coverage, reading),
     ):
-        pair = (id(difference.sentence), difference.found, difference.claimed)
-        if pair not in found:
+        pair = (id(sentence), other.start, value.start)
+        if pair not in found and scope.admits(sentence, respect_of(value, claim)):
             found.add(pair)
-            yield difference
+            span, claimed = (other.start, other.end), (value.start, value.end)
+            yield _Difference(sentence, span, claimed, value.kind, share)
 
 
 def _in_same_sentence(
     claim: Sentence, shared: Sequence[float], reading: Reading
-) -> Iterator[_Difference]:
+) -> Iterator[_Pair]:
     """Yield the values by which a sentence differs that is the claim in all else.
 
     Each value stands for one of the other text: "from 7 to 7" is not "from 7 to 9". If any sentence
     has all of the claim's values there is no difference.
     """
     same = [
-        (share, sentence, *_unmatched(claim.values, sentence.values))
+        (share, sentence, *unmatched(claim.values, sentence.values))
         for share, sentence in zip(shared, reading.sentences, strict=True)
         if share >= MIN_SAME and len(sentence.values) == len(claim.values)
     ]
@@ -128,54 +139,63 @@ def _in_same_sentence(
         for share, sentence, own, others in same:
             for value, other in product(own, others):
                 if other.conflicts(value):
-                    yield _difference(value, other, sentence, share)
-
-
-def _unmatched(values: Sequence[Value], others: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Return what is left of both when values that agree have been taken away in pairs."""
-    own, rest = [], list(others)
-    for value in values:
-        partner = next((other for other in rest if other.states(value)), None)
-        if partner is None:
-            own.append(value)
-        else:
-            rest.remove(partner)
-    return own, rest
+                    yield value, other, sentence, share
 
 
 def _elsewhere(
-    claim: Sentence, asked: Sentence, shared: Sequence[float], reading: Reading
-) -> Iterator[_Difference]:
+    claim: Sentence,
+    asked: Sentence,
+    shared: Sequence[float],
+    coverage: Coverage,
+    reading: Reading,
+) -> Iterator[_Pair]:
     """Yield the values that stand for one of the claim's in a sentence that speaks of the same."""
-    for value in claim.values:
-        if stated(value, asked.values):
+    candidates = [
+        (share, sentence, _others(sentence, claim))
+        for share, sentence in zip(shared, reading.sentences, strict=True)
+        if share >= MIN_SHARED and sentence.values
+    ]
+    if not candidates:
+        return
+    for column, item in enumerate(coverage.items):
+        value = item.value
+        if value is None or stated(value, asked.values):
             continue
-        near = claim.around(value.start, value.end) or asked.terms.content
-        stating = [stated(value, sentence.values) for sentence in reading.sentences]
         own = max(
-            (share for share, is_so in zip(shared, stating, strict=True) if is_so), default=None
+            (
+                share
+                for share, row in zip(shared, coverage.credits, strict=True)
+                if row[column] == 1.0
+            ),
+            default=None,
         )
         least = MIN_SHARED if own is None else max(MIN_SAME, own + MIN_LEAD)
-        for share, sentence in zip(shared, reading.sentences, strict=True):
+        words = claim.around(value.start, value.end) or asked.terms.content
+        for share, sentence, others in candidates:
             if share >= least:
-                other = _other_value(value, near, share, claim, sentence)
+                other = _other_value(value, words, share, sentence, others)
                 if other is not None:
-                    yield _difference(value, other, sentence, share)
+                    yield value, other, sentence, share
 
 
-def _difference(value: Value, other: Value, sentence: Sentence, share: float) -> _Difference:
-    found, claimed = (other.start, other.end), (value.start, value.end)
-    return _Difference(sentence, found, claimed, value.kind, share)
+def _others(sentence: Sentence, claim: Sentence) -> list[Value]:
+    """Return the values of a sentence, but those that the claim also states."""
+    return [
+        value for value in sentence.values if not any(value.states(own) for own in claim.values)
+    ]
 
 
 def _other_value(
-    value: Value, near: frozenset[str], share: float, claim: Sentence, sentence: Sentence
+    value: Value,
+    near: frozenset[str],
+    share: float,
+    sentence: Sentence,
+    others: Sequence[Value],
 ) -> Value | None:
     """Return the value of a sentence that stands for the claim's, and differs from it."""
     best, most = None, 0 if share < MIN_SAME else -1
-    for other in sentence.values:
-        # A value that the claim also states stands for itself.
-        if other.conflicts(value) and not any(other.states(own) for own in claim.values):
+    for other in others:
+        if other.conflicts(value):
             alike = len(near & sentence.around(other.start, other.end))
             if alike > most:
                 best, most = other, alike
@@ -183,7 +203,7 @@ def _other_value(
 
 
 def _names(
-    claim: Sentence, coverage: Coverage, shared: Sequence[float], reading: Reading
+    claim: Sentence, coverage: Coverage, shared: Sequence[float], reading: Reading, scope: Scope
 ) -> Iterator[_Difference]:
     for start, end in claim.names():
         own = read_terms(claim.text[start:end]).content
@@ -195,7 +215,7 @@ def _names(
         near = claim.around(start, end)
         for share, sentence in zip(shared, reading.sentences, strict=True):
             of_rest = share * (rest + weight) / rest if rest else 0.0
-            if of_rest >= MIN_SAME:
+            if of_rest >= MIN_SAME and scope.admits(sentence, "subject"):
                 yield from (
                     _Difference(sentence, found, (start, end), "name", of_rest)
                     for found in sentence.names()
@@ -212,22 +232,9 @@ def _is_new(sentence: Sentence, span: tuple[int, int], claim: Sentence) -> bool:
     return not read_terms(sentence.text[slice(*span)]).content & claim.terms.content
 
 
-def _negations(claim: Sentence, coverage: Coverage, reading: Reading) -> Iterator[_Difference]:
-    """Yield the sentences that are the claim, but for a "not" in one of the two."""
-    denied = _NEGATION_RE.search(claim.text)
-    for share, sentence in zip(coverage.shares, reading.sentences, strict=True):
-        content = sentence.terms.content
-        is_same = share >= MIN_SAME and len(content & claim.terms.held) >= MIN_SAME * len(content)
-        found = _NEGATION_RE.search(sentence.text)
-        if is_same and content and bool(found) != bool(denied):
-            whole, all_of_it = (0, len(sentence.text)), (0, len(claim.text))
-            yield _Difference(
-                sentence,
-                found.span() if found else whole,
-                denied.span() if denied else all_of_it,
-                "negation",
-                share,
-            )
+def _opposites(claim: Sentence, reading: Reading) -> Iterator[_Difference]:
+    for sentence, one in find_oppositions(claim, reading.sentences):
+        yield _Difference(sentence, one.found, one.claimed, one.kind, 1.0)
 
 
 def _conflict(claim: Sentence, difference: _Difference, reading: Reading) -> Conflict:

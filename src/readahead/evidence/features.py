@@ -41,7 +41,10 @@ class Coverage:
 
 def cover(claim: Sentence, items: Sequence[Item], reading: Reading) -> Coverage:
     """Return what of a claim stands where."""
-    credits = tuple(tuple(item.credit(s) for item in items) for s in reading.sentences)
+    columns = [item.credits(reading.sentences) for item in items]
+    credits = tuple(
+        tuple(column[row] for column in columns) for row in range(len(reading.sentences))
+    )
     total = math.fsum(item.weight for item in items) or 1.0
     shares = tuple(_weighed(items, row) / total for row in credits)
     window, held = _best_window(items, credits, reading.sentences)

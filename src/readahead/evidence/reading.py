@@ -6,13 +6,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from readahead.evidence.attribution import MARKED_WEIGHT, QUESTION_WEIGHT, RESTATED_WEIGHT, units
 from readahead.evidence.spans import Normal, normalize
-from readahead.evidence.terms import Terms, read_terms, read_tokens
+from readahead.evidence.terms import Terms, is_function_word, read_terms, read_tokens, stem
 from readahead.evidence.values import Value, read_values, share_stated, stated
+from readahead.text import fold, words
 from readahead.types import Passage
 
 NUM_ASSUMED = 64  # sentences, whatever is given: a verdict must not drift as passages are added
@@ -21,8 +23,33 @@ PREFIX_CREDIT = 0.7
 NUM_NEIGHBOURS = 4  # words on either side of a value that tell what it is a value of
 NUM_IN_RUN = 3  # words that stand together
 
+_NEGATION_RE = re.compile(
+    r"\b(?:not(?! only| just| merely)|never|no longer|nor|neither|cannot|without)\b|n['’]t\b"
+    r"|不(?![同断仅但少过久止只管论得])|没|未(?!来)",
+    re.IGNORECASE,
+)
+
 Gram = tuple[str, ...]
 _NAME_RE = re.compile(r"[A-Z][\w'’\-]*(?: (?:(?:of|the|de|van|von|and) )?[A-Z][\w'’\-]*)*")
+
+
+class Token(NamedTuple):
+    """A word, or a value, at ``[start, end)`` of a sentence.
+
+    Attributes:
+        stem: ``#`` for a value.
+        is_content: Whether it tells something; a value does not.
+        is_capital: Whether its first letter is.
+    """
+
+    start: int
+    end: int
+    stem: str
+    is_content: bool
+    is_capital: bool
+
+
+VALUE = "#"
 
 
 @dataclass(frozen=True)
@@ -65,6 +92,28 @@ class Sentence:
             tuple(tokens[i : i + length]) for i in range(len(tokens) - length + 1) if length
         )
 
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Return the words and values, in order."""
+        tokens, position = [], 0
+        for value in self.values:
+            if position <= value.start:
+                tokens += _words(self.text, position, value.start)
+                tokens.append(Token(value.start, value.end, VALUE, False, False))
+                position = value.end
+        return (*tokens, *_words(self.text, position, len(self.text)))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """Return those of all words."""
+        return frozenset(token.stem for token in self.tokens)
+
+    @cached_property
+    def denied(self) -> tuple[int, int] | None:
+        """Return the span of the first word that denies something."""
+        found = _NEGATION_RE.search(self.text)
+        return found.span() if found else None
+
     def around(self, start: int, end: int) -> frozenset[str]:
         """Return the content words next to ``[start, end)`` of the sentence."""
         before = _without(self.text, self.values, end=start).split()[-NUM_NEIGHBOURS:]
@@ -79,20 +128,28 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a claim says: a content word, or a value; ``weight`` is its importance."""
+    """One thing that a claim says: a content word, or a value.
+
+    Attributes:
+        weight: Its importance.
+        stated: Of a value: how much of it each sentence of the passages states.
+    """
 
     term: str
     value: Value | None
     weight: float
     is_name: bool = False
     is_asked: bool = False
+    stated: tuple[float, ...] = ()
 
-    def credit(self, sentence: Sentence) -> float:
-        """Return in how far a sentence says it: 1, or less for a part of a date and for a word
-        that only begins alike.
+    def credits(self, sentences: Sequence[Sentence]) -> Sequence[float]:
+        """Return in how far each sentence of the passages says it.
+
+        1, or less for a part of a date and for a word that only begins alike.
         """
-        if self.value is not None:
-            return share_stated(self.value, sentence.values)
+        return self.stated or [self._credit(sentence) for sentence in sentences]
+
+    def _credit(self, sentence: Sentence) -> float:
         if self.term in sentence.terms.held:
             return 1.0
         if len(self.term) > NUM_PREFIX_CHARS:
@@ -112,11 +169,19 @@ class Reading:
         )
         self.normals: tuple[Normal, ...] = tuple(normalize(p.text).squeezed() for p in passages)
         self.headings = tuple(
-            read_terms("\n".join([*passage.heading, passage.context])).held for passage in passages
+            Sentence.read("\n".join([*passage.heading, passage.context])) for passage in passages
         )
         self._frequency: Counter[str] = Counter()
-        for sentence in self.sentences:
+        self._places: dict[Value, list[int]] = {}
+        for number, sentence in enumerate(self.sentences):
             self._frequency.update(sentence.terms.held)
+            for value in sentence.values:
+                self._places.setdefault(replace(value, start=0, end=0), []).append(number)
+        self._dated = [
+            number
+            for number, sentence in enumerate(self.sentences)
+            if any(value.kind == "date" for value in sentence.values)
+        ]
 
     def items(self, claim: Sentence, asked: Sentence) -> list[Item]:
         """Return what a claim says, and with little weight what only its question says."""
@@ -133,10 +198,24 @@ class Reading:
                 weight *= MARKED_WEIGHT
             items.append(Item(term, None, weight, is_name, term not in content))
         for value in claim.values:
-            num_stating = sum(stated(value, sentence.values) for sentence in self.sentences)
+            shares = self._shares(value)
             restated = RESTATED_WEIGHT if stated(value, asked.values) else MARKED_WEIGHT
-            items.append(Item("", value, restated * _rarity(num_stating)))
+            weight = restated * _rarity(shares.count(1.0))
+            items.append(Item("", value, weight, stated=shares))
         return items
+
+    def _shares(self, value: Value) -> tuple[float, ...]:
+        """Return how much of a value each sentence states; looks at each value there only once."""
+        shares = [0.0] * len(self.sentences)
+        for held, places in self._places.items():
+            if held.states(value):
+                for place in places:
+                    shares[place] = 1.0
+        if value.kind == "date":  # it may be stated in part, or in parts
+            for place in self._dated:
+                if not shares[place]:
+                    shares[place] = share_stated(value, self.sentences[place].values)
+        return tuple(shares)
 
     def _rarity(self, term: str) -> float:
         return _rarity(self._frequency[term])
@@ -144,6 +223,18 @@ class Reading:
 
 def _rarity(num_sentences: int) -> float:
     return math.log(1 + NUM_ASSUMED / (num_sentences + 0.5))
+
+
+def _words(text: str, start: int, end: int) -> list[Token]:
+    tokens = []
+    for first, last in words(text[start:end]):
+        word = text[start + first : start + last]
+        folded = fold(word)
+        is_content = not is_function_word(folded)
+        tokens.append(
+            Token(start + first, start + last, stem(folded), is_content, word[0].isupper())
+        )
+    return tokens
 
 
 def _without(text: str, values: Sequence[Value], start: int = 0, end: int | None = None) -> str:

@@ -76,6 +76,11 @@ def read_tokens(text: str) -> list[str]:
     return [stem(folded[start:end]) for start, end in words(folded)]
 
 
+def is_function_word(folded: str) -> bool:
+    """Return whether a word, or a character of Chinese, tells nothing by itself."""
+    return folded in _STOP_WORDS or folded in _STOP_CHARS
+
+
 def _content(folded: str) -> set[str]:
     found: set[str] = set()
     runs = [""]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Literal
 
 from readahead.evidence.dates import Date, find_dates
@@ -155,15 +156,21 @@ def _same_number(held: Value, claimed: Value) -> bool:
     readings = {claimed.parts[0], claimed.other} - {""}
     if readings & {held.parts[0], held.other}:
         return True
-    try:
-        own, said = Decimal(held.parts[0]), Decimal(claimed.parts[0])
-    except InvalidOperation:  # a numeral longer than any number
-        return False
-    if not (own.is_finite() and said.is_finite()):
+    own, said = _decimal(held.parts[0]), _decimal(claimed.parts[0])
+    if own is None or said is None:
         return False
     if held.is_hedged or claimed.is_hedged:
         return abs(own - said) <= Decimal(HEDGE_TOLERANCE) * max(abs(own), abs(said))
     return _rounds_to(own, said)
+
+
+@lru_cache(maxsize=4096)
+def _decimal(digits: str) -> Decimal | None:
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:  # a numeral longer than any number
+        return None
+    return number if number.is_finite() else None
 
 
 def _rounds_to(exact: Decimal, said: Decimal) -> bool:
