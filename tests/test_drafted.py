@@ -21,7 +21,7 @@ from readahead.lm.model import TransformersModel
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.speculation.answers.breaker import Breaker
-from readahead.speculation.answers.speculate import Speculator
+from readahead.speculation.answers.speculate import CLEARLY_LACKING, Speculator
 from readahead.types import Citation
 from tests.conftest import make_tokenizer
 from tests.retrieval.support import HashingEmbedder
@@ -139,6 +139,21 @@ def test_an_abstention_tells_what_was_looked_at(
     assert "below 1.00 (drafts.threshold); it stands in 2 of the passages." in note
 
 
+def test_an_abstention_names_what_passages_lack(tmp_path: Path, model: TransformersModel) -> None:
+    engine = scripted(opened(tmp_path, model, drafts__threshold="lenient"), Scripted(first_year))
+    asked = "Which year saw the founding of the observatory in Ravna?"
+    answer = engine.ask(asked, method="drafts")
+    assert answer.abstained
+    assert answer.audit["lacking"] > CLEARLY_LACKING  # type: ignore[operator]
+    assert re.search(
+        r"The passages do not seem to hold the answer: the best has \d+% of the question's words, "
+        r"the nearest is as close in meaning as 0\.\d\d\.$",
+        answer.notes[0],
+    )
+    answer = engine.ask("塔拉夫纳的天文台是哪一年建立的？ lamp", method="drafts")
+    assert answer.audit["lacking"] == 0  # in another language nothing is known
+
+
 def test_drafts_without_an_answer_abstain(engine: Engine) -> None:
     answer = scripted(engine, Scripted(silent)).ask(QUESTION, method="drafts")
     assert (answer.abstained, answer.confidence) == (True, 0.0)
@@ -206,6 +221,46 @@ def test_what_takes_too_long_is_answered_plainly(tmp_path: Path, model: Transfor
     assert answer.text == engine.ask(QUESTION).text
     trace: Any = engine.knowledge.store.trace(answer.trace_id)
     assert trace["attributes"]["method"] == "plain"
+    assert (answer.audit["drafts"], answer.audit["candidates"]) == ([], [])
+    assert answer.audit["fell_back"] in answer.notes[0]
+
+
+def test_what_was_drafted_before_the_time_ran_out_is_kept(
+    tmp_path: Path, model: TransformersModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = opened(tmp_path, model)
+    clock = [0.0]
+    monkeypatch.setattr("readahead.drafted.time.monotonic", lambda: clock[0])
+
+    def slowly(prompt: str) -> str:
+        clock[0] += 25.0
+        return first_year(prompt)
+
+    answer = scripted(engine, Scripted(slowly)).ask(QUESTION, method="drafts")
+    audit: Any = answer.audit
+    assert (answer.method, len(audit["drafts"])) == ("plain", 4)
+    assert {draft["answer"] for draft in audit["drafts"]} >= {"1846", "1852"}
+    assert audit["fell_back"].startswith("drafting took longer than 60 s")
+    trace: Any = engine.knowledge.store.trace(answer.trace_id)
+    assert trace["attributes"]["drafts"] == json.loads(json.dumps(audit))
+    ids = [passage["id"] for passage in trace["attributes"]["passages"]]
+    assert len(ids) == len(set(ids)) == len(DOCUMENTS)
+    engine.knowledge.remove(["legend.txt"])  # a draft shows it, the answer does not
+    with pytest.raises(NotFound):
+        engine.knowledge.store.trace(answer.trace_id)
+
+
+def test_parts_that_were_answered_before_one_failed_are_kept(engine: Engine) -> None:
+    def breaks(prompt: str) -> str:
+        if "Orrin" in prompt:
+            raise BackendError("The device is lost.")
+        return first_year(prompt)
+
+    audit: Any = scripted(engine, Scripted(breaks)).ask(COMPARED, method="drafts").audit
+    first, second = audit["steps"]
+    assert first["candidates"][0]["selected"]
+    assert (second["question"], second["drafts"]) == ("How old is the lamp of Orrin?", [])
+    assert (audit["drafts"], audit["fell_back"]) == ([], "drafting failed: The device is lost")
 
 
 def test_after_three_failures_drafting_rests_and_is_tried_again(engine: Engine) -> None:

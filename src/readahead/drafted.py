@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypedDict
 
@@ -18,6 +18,7 @@ from readahead.speculation.answers.breaker import Breaker
 from readahead.speculation.answers.hops import Hop, ask_in_hops
 from readahead.speculation.answers.speculate import Outcome, Speculator
 from readahead.speculation.answers.split import Splitter
+from readahead.speculation.retrieval.sufficiency import Sufficiency, retrieval_signals
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Hit
@@ -40,6 +41,9 @@ class Failed(Exception):
 
 class DraftedRun:
     """Retrieves, drafts, chooses, cites, and traces it all.
+
+    Attributes:
+        audit: Of what was drafted, as far as it went; empty before that.
 
     Args:
         knowledge: Where passages come from.
@@ -70,6 +74,8 @@ class DraftedRun:
         self._turns = turns
         self._splitter = splitter or Splitter()
         self._passages: dict[str, float] = {}
+        self._so_far: dict[str, Outcome] = {}  # by question: the whole one, its parts
+        self.audit: Mapping[str, object] = {}
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer.
@@ -79,23 +85,38 @@ class DraftedRun:
         """
         if not self._breaker.allow():
             raise Failed(f"drafting rests after failures ({self._breaker.reason})")
-        hop = self._tried(filter, cancelled)
+        try:
+            hop = self._tried(filter, cancelled)
+        except Failed as failure:
+            self._keep(self._hop_so_far(), fell_back=str(failure))
+            raise
         outcome, reply = hop.outcome, self._reply(hop)
         if outcome.is_cancelled:
-            yield from reply.whole("", finish_reason="cancelled")
+            self._keep(self._hop_so_far())
+            yield from reply.whole("", finish_reason="cancelled", audit=self.audit)
         elif not outcome.hits:
             yield from reply.nothing_found()
         else:
+            self._keep(hop)
             is_chinese = wording(self._question) is CHINESE
             uncertain = UNCERTAIN_CHINESE if is_chinese else UNCERTAIN
-            found = audit(hop, self._speculator.threshold)
-            self._trace.attributes[METHOD] = found
             yield from reply.whole(
                 listed(outcome.answers) or uncertain,
                 confidence=hop.confidence,
                 abstained=not outcome.answers,
-                audit=found,
+                audit=self.audit,
             )
+
+    def _keep(self, hop: Hop, fell_back: str = "") -> None:
+        """Keep what was drafted, in the trace, too."""
+        self.audit = audit(hop, fell_back)
+        self._trace.attributes[METHOD] = self.audit
+
+    def _hop_so_far(self) -> Hop:
+        """Return what was drafted before drafting ended, parts of the question as its steps."""
+        whole = self._so_far.get(self._question, Outcome())
+        parts = [Hop(*one) for one in self._so_far.items() if one[0] != self._question]
+        return Hop(self._question, whole, tuple(parts))
 
     def _tried(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
         """Return what came of drafting, and tell the breaker how it went."""
@@ -134,7 +155,7 @@ class DraftedRun:
             self._question,
             partial(self._asked, filter=filter, more=more),
             partial(self._splitter, **more),
-            partial(self._speculator.combine, **more),
+            partial(self._speculator.combine, tell=partial(self._told, self._question), **more),
             max_depth=self._config.drafts.max_depth,
         )
         if hop.outcome.is_cancelled and not cancelled():
@@ -147,13 +168,20 @@ class DraftedRun:
     def _asked(self, question: str, *, filter: Filter | None, more: _More) -> Outcome:
         """Return what came of one question, or of one part of it."""
         hits = self._hits(question, filter)
-        return self._speculator.answer(
+        outcome = self._speculator.answer(
             question,
             hits,
             vectors=self._vectors(hits),
             question_vector=self._question_vector(question),
+            lacking=lacking(question, hits),
+            tell=partial(self._told, question),
             **more,
         )
+        self._told(question, outcome)
+        return outcome
+
+    def _told(self, question: str, outcome: Outcome) -> None:
+        self._so_far[question] = outcome
 
     def _hits(self, question: str, filter: Filter | None) -> list[Hit]:
         num_passages = self._config.drafts.num_passages
@@ -187,7 +215,7 @@ class DraftedRun:
             self._config,
             similarity=self._knowledge.similarity,
             method=METHOD,
-            notes=notes_of(hop, self._speculator.threshold),
+            notes=notes_of(hop),
         )
 
 
@@ -196,7 +224,7 @@ def listed(answers: Sequence[str]) -> str:
     return "\n".join(f"- {answer}" for answer in answers) if len(answers) > 1 else "".join(answers)
 
 
-def notes_of(hop: Hop, threshold: float) -> tuple[str, ...]:
+def notes_of(hop: Hop) -> tuple[str, ...]:
     """Return what the reader should know of a choice."""
     outcome = hop.outcome
     selected, rated = outcome.choice.selected, outcome.choice.rated
@@ -215,6 +243,32 @@ def notes_of(hop: Hop, threshold: float) -> tuple[str, ...]:
     best = rated[0]
     return (
         f"Of {looked_at} the best answer, “{best.candidate.answer}”, is right with probability "
-        f"{best.probability:.2f}, below {threshold:.2f} (drafts.threshold); it stands in "
-        f"{len(best.candidate.held)} of the passages.",
+        f"{best.probability:.2f}, below {outcome.threshold:.2f} (drafts.threshold); it stands in "
+        f"{len(best.candidate.held)} of the passages.{_insufficient(hop)}",
     )
+
+
+def _insufficient(hop: Hop) -> str:
+    """Return what was looked at if the passages do not seem to hold the answer, else ""."""
+    if not hop.outcome.is_lacking:
+        return ""
+    told = retrieval_signals(hop.question, hop.outcome.hits)
+    similarity = told.get("similarity")
+    close = (
+        "" if similarity is None else f", the nearest is as close in meaning as {similarity:.2f}"
+    )
+    return (
+        " The passages do not seem to hold the answer: the best has "
+        f"{told['coverage_best']:.0%} of the question's words{close}."
+    )
+
+
+def lacking(question: str, hits: Sequence[Hit]) -> float:
+    """Return the probability that the passages do not hold the answer, by their retrieval alone.
+
+    0 where they are all in another language than the question: neither shared words nor an embedder
+    of one language tell anything then.
+    """
+    if not any(wording(hit.passage.text) is wording(question) for hit in hits):
+        return 0.0
+    return Sufficiency(question, hits).judge().probability

@@ -8,7 +8,7 @@ from readahead.speculation.answers.asking import CHINESE_DRAFT, ENGLISH_DRAFT
 from readahead.speculation.answers.drafts import Drafter, fault_of
 from readahead.trace import Trace
 from readahead.types import DraftFault
-from tests.speculation.answers.scripted import Scripted, passage
+from tests.speculation.answers.scripted import Scripted, passage, silent
 
 QUESTION = "When was the lighthouse built?"
 PASSAGES = [passage("The lighthouse was built in 1885.", 0), passage("It is white.", 1)]
@@ -114,6 +114,14 @@ def test_the_instructions_are_read_once(model: TransformersModel) -> None:
     head = len(model.tokenizer.frame(ENGLISH_DRAFT.short)[0].encode())
     assert trace.counters["drafter_tokens"] < sum(d.num_prompt_tokens for d in drafts) - head / 2
     assert "computed_tokens" not in trace.counters  # those are the target's
+
+
+def test_a_draft_that_time_ended_is_kept_and_cannot_win() -> None:
+    late = Scripted(lambda prompt: "1885", finish_reason="cancelled")
+    drafts = Drafter(late).draft(QUESTION, PASSAGES, [(0,), (1,)])
+    assert [(draft.answer, draft.fault) for draft in drafts] == [("1885", "cut")] * 2
+    not_begun = Scripted(silent, finish_reason="cancelled")
+    assert Drafter(not_begun).draft(QUESTION, PASSAGES, [(0,)]) == []
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 20])

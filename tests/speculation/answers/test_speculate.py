@@ -1,13 +1,15 @@
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readahead.config import DraftsConfig, RetrievalConfig
-from readahead.errors import ContextOverflow, InputError
+from readahead.errors import BackendError, ContextOverflow, InputError
+from readahead.lm.base import Generation, Scored
 from readahead.lm.model import TransformersModel
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
@@ -18,6 +20,7 @@ from readahead.speculation.answers.calibration import (
     read_calibration,
 )
 from readahead.speculation.answers.speculate import (
+    CLEARLY_LACKING,
     Outcome,
     Speculator,
     is_enough,
@@ -162,12 +165,68 @@ def test_several_answers_may_be_given() -> None:
 
 @pytest.mark.parametrize("preset", ["fast", "accurate"])
 def test_names_of_thresholds(preset: str) -> None:
-    strict, lenient = (
-        speculator(preset=preset, threshold=name)[0] for name in ("strict", "lenient")
+    def used(threshold: str | float, lacking: float = 0.0) -> float:
+        made = speculator(preset=preset, threshold=threshold)[0]
+        return made.answer(QUESTION, HITS, lacking=lacking).threshold
+
+    named = thresholds("evidence" if preset == "fast" else "verified")
+    assert (used("lenient"), used("strict")) == (named["lenient"], named["strict"])
+    assert 0 < named["lenient"] < named["strict"] < 1
+    assert used("lenient", CLEARLY_LACKING) == named["strict"]
+    assert used(0.25) == used(0.25, 1.0) == 0.25
+
+
+def test_passages_that_lack_the_answer_raise_the_bar_and_are_not_drafted_from_again() -> None:
+    one = hits("A lamp was built in 1885.", "The ferry sails daily.")
+    chooses, drafter, _ = speculator(threshold="lenient", max_refinements=2)
+    assert chooses.answer(QUESTION, one).answers == ("1885",)
+    num_prompts = len(drafter.prompts)
+    outcome = chooses.answer(QUESTION, one, lacking=0.99)
+    assert (outcome.answers, outcome.lacking) == ((), 0.99)
+    assert len(drafter.prompts) == 2 * num_prompts
+
+
+@dataclass
+class Breaking(Scripted):
+    """Fails at its second batch, or at once where it scores."""
+
+    num_batches: int = 1
+
+    def generate(self, *arguments: Any, **more: Any) -> list[Generation]:
+        if self.num_batches == 0:
+            raise BackendError("The device is lost.")
+        self.num_batches -= 1
+        return super().generate(*arguments, **more)
+
+    def score(self, *arguments: Any, **more: Any) -> list[Scored]:
+        raise BackendError("The device is lost.")
+
+
+@pytest.mark.parametrize(("preset", "num_batches"), [("fast", 1), ("accurate", 2)])
+def test_what_was_drafted_before_a_part_failed_is_told(preset: str, num_batches: int) -> None:
+    breaking = Breaking(reading, num_batches=num_batches)
+    told: list[Outcome] = []
+    with pytest.raises(BackendError):
+        Speculator(breaking, breaking, config(preset=preset)).answer(
+            QUESTION, HITS[::-1], tell=told.append
+        )
+    assert [len(outcome.drafts) for outcome in told] == [0, 2, 4][: num_batches + 1]
+    assert told[-1].drafts[1].answer == "1902"
+    assert told[-1].hits == tuple(HITS[::-1])
+
+
+def test_a_further_round_is_told_beside_the_first() -> None:
+    breaking = Breaking(reading)
+    told: list[Outcome] = []
+    chooses = Speculator(
+        breaking, breaking, config(threshold=1.0, max_refinements=1, adaptive=False)
     )
-    assert strict.threshold == thresholds(strict.model)["strict"]
-    assert 0 < lenient.threshold < strict.threshold < 1
-    assert speculator(threshold=0.25)[0].threshold == 0.25
+    with pytest.raises(BackendError):
+        chooses.answer(QUESTION, HITS, tell=told.append)
+    breaking.num_batches = 2
+    chooses.answer(QUESTION, HITS, tell=told.append)
+    assert [len(outcome.drafts) for outcome in told] == [0, 4, 0, 4, 8]
+    assert told[-1].choice.rated
 
 
 def test_probabilities_are_calibrated_to_the_users_questions() -> None:

@@ -11,10 +11,14 @@ from readahead.speculation.answers.hops import Hop
 from readahead.types import Hit
 
 
-def audit(hop: Hop, threshold: float) -> dict[str, object]:
+def audit(hop: Hop, fell_back: str = "") -> dict[str, object]:
     """Return all that was drafted and why one was chosen, as JSON values.
 
     ``steps`` are the parts of a question that was split, each with an audit of its own.
+
+    Args:
+        hop: What came of the question; as far as it went, if drafting ended before its time.
+        fell_back: Why plain RAG answered; "" if it did not.
     """
     outcome, hits = hop.outcome, hop.outcome.hits
     number_of = {
@@ -23,7 +27,9 @@ def audit(hop: Hop, threshold: float) -> dict[str, object]:
         for number in one.candidate.drafts
     }
     return {
-        "threshold": threshold,
+        "fell_back": fell_back,
+        "threshold": outcome.threshold,
+        "lacking": outcome.lacking,
         "selection_perplexity": outcome.choice.perplexity,
         "num_saved_drafts": outcome.num_saved,
         "feedback": outcome.feedback,
@@ -44,7 +50,7 @@ def audit(hop: Hop, threshold: float) -> dict[str, object]:
         ],
         "candidates": [_shown(one, hits) for one in outcome.choice.rated],
         "is_combined": hop.is_combined,
-        "steps": [{"question": part.question, **audit(part, threshold)} for part in hop.children],
+        "steps": [{"question": part.question, **audit(part)} for part in hop.children],
     }
 
 

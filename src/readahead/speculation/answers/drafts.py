@@ -1,8 +1,9 @@
 """Let the drafter write one short answer per subset of the passages, all in one batch [Wang24].
 
 Knows no verifier. Departs from the source: a draft that is empty, declines, repeats what it was
-asked or was cut off is marked, so that it can never win; its probability is a mean per token, so
-that short drafts are not favoured; and it is allowed to be an answer alone, without a rationale.
+asked, or was cut off by its limit or by the end of the time, is marked, so that it can never win;
+its probability is a mean per token, so that short drafts are not favoured; and it is allowed to be
+an answer alone, without a rationale.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Drafter:
         cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> list[Draft]:
-        """Return one draft per subset, in order; none if cancelled.
+        """Return one draft per subset, in order; if cancelled, those begun, as far as they are.
 
         Args:
             question: As the user asked it.
@@ -85,12 +86,11 @@ class Drafter:
             written = self.model.generate(prompts, params, cancelled=cancelled, trace=own)
         counter = "drafter_tokens" if self.author == "drafter" else "computed_tokens"
         trace.count(counter, own.counters.get("computed_tokens", 0))
-        if any(one.finish_reason == "cancelled" for one in written):
-            return []
         seconds = own.now_s()
         return [
             self._read(question, subset[: len(prompt.passages)], one, seconds)
             for subset, prompt, one in zip(subsets, prompts, written, strict=True)
+            if one.token_ids or one.finish_reason != "cancelled"
         ]
 
     def _read(
@@ -104,7 +104,8 @@ class Drafter:
             fault=fault_of(
                 question,
                 answer,
-                is_cut=written.finish_reason == "length" and _is_open(written.text, answer),
+                is_cut=written.finish_reason == "cancelled"
+                or (written.finish_reason == "length" and _is_open(written.text, answer)),
             ),
             author=self.author,
             logprob=fmean(written.logprobs) if written.logprobs else -float("inf"),

@@ -10,7 +10,7 @@ probability says how far to trust it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -30,6 +30,7 @@ from readahead.types import Draft, Hit, Passage
 
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
 MIN_FIRST_HELD = 2  # passages that must hold what they agree on
+CLEARLY_LACKING = 0.9  # from there on, hardly any passages that held the answer (docs/answers.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Outcome:
         num_saved: Drafts that were not written because the first ones agreed.
         hits: The passages that all places count.
         feedback: What was told of an earlier round, or of the answers of parts; "" if nothing.
+        lacking: The probability that the passages do not hold the answer, as far as the retrieval
+            tells.
+        threshold: The probability from which on it was answered.
         is_cancelled: Whether it was ended before there was an outcome.
     """
 
@@ -50,6 +54,8 @@ class Outcome:
     num_saved: int = 0
     hits: tuple[Hit, ...] = ()
     feedback: str = ""
+    lacking: float = 0.0
+    threshold: float = 0.0
     is_cancelled: bool = False
 
     @property
@@ -62,20 +68,42 @@ class Outcome:
         """Return the probability that the best answer is right."""
         return max((one.probability for one in self.choice.rated), default=0.0)
 
+    @property
+    def is_lacking(self) -> bool:
+        """Return whether the passages do not seem to hold the answer."""
+        return self.lacking >= CLEARLY_LACKING
+
+
+Tell = Callable[[Outcome], object]
+
+
+def tell_nobody(outcome: Outcome) -> None:
+    """Keep nothing of what was drafted so far."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question with all that its rounds have in common."""
+    """A question with all that its rounds have in common.
+
+    Attributes:
+        before: What came of the rounds before this one.
+    """
 
     question: str
     hits: tuple[Hit, ...]
     subsets: tuple[Subset, ...]
     cancelled: Cancelled
     trace: Trace
+    tell: Tell
+    before: Outcome
 
     @property
     def passages(self) -> list[Passage]:
         return [hit.passage for hit in self.hits]
+
+    def written(self, drafts: Sequence[Draft]) -> None:
+        """Tell what was drafted so far: nothing of it is lost if what follows fails."""
+        self.tell(replace(self.before, drafts=(*self.before.drafts, *drafts)))
 
 
 class Speculator:
@@ -111,8 +139,10 @@ class Speculator:
         *,
         vectors: Vectors | None = None,
         question_vector: Vectors | None = None,
+        lacking: float = 0.0,
         cancelled: Cancelled = never,
         trace: Trace | None = None,
+        tell: Tell = tell_nobody,
     ) -> Outcome:
         """Return what is to be answered, and why.
 
@@ -121,8 +151,11 @@ class Speculator:
             hits: What was retrieved, best first.
             vectors: Of their passages, (n, dim), unit rows; None where there are none.
             question_vector: The question's, (1, dim).
+            lacking: The probability that the passages do not hold the answer, as far as the
+                retrieval tells; where they clearly do not, ``lenient`` is as strict as ``strict``.
             cancelled: Asked before each model step.
             trace: Gets ``draft``, ``verify`` and ``refine`` spans and the counters of tokens.
+            tell: Called with what was drafted so far, each time that there is more.
 
         Raises:
             ContextOverflow: The question does not fit.
@@ -140,17 +173,21 @@ class Speculator:
             k=config.passages_per_draft,
             seed=config.seed,
         )
-        asked = _Asked(question, tuple(hits), tuple(subsets), cancelled, trace)
-        drafts = self._drafts(asked)
-        best = self._chosen(asked, drafts)
+        before = Outcome(hits=tuple(hits), lacking=lacking)
+        before = replace(before, threshold=self._threshold(before.is_lacking))
+        tell(before)
+        asked = _Asked(question, before.hits, tuple(subsets), cancelled, trace, tell, before)
+        best = self._chosen(asked, self._drafts(asked))
         for _ in range(config.max_refinements):
-            if best.answers or best.is_cancelled:
+            # What the passages lack would only be made up.
+            if best.answers or best.is_cancelled or best.is_lacking:
                 break
             faults = find_faults(best.choice.rated, best.drafts, hits)
             if not (line := feedback(question, faults)):
                 break
             with trace.span("refine", feedback=line) as span:
-                again = self._chosen(asked, self._drafts(asked, line), line)
+                once_more = replace(asked, before=best)
+                again = self._chosen(once_more, self._drafts(once_more, line), line)
             span.attributes["kept"] = is_kept = again.confidence > best.confidence
             if not (is_kept or again.is_cancelled):
                 break
@@ -165,6 +202,7 @@ class Speculator:
         *,
         cancelled: Cancelled = never,
         trace: Trace | None = None,
+        tell: Tell = tell_nobody,
     ) -> Outcome:
         """Return the target's answer to a question whose parts are answered, rated like a draft.
 
@@ -174,18 +212,22 @@ class Speculator:
             hits: The passages that hold them.
             cancelled: Asked before each model step.
             trace: Gets ``draft`` and ``verify`` spans and the counters of tokens.
+            tell: Called with what was drafted so far, each time that there is more.
 
         Raises:
             ContextOverflow: The question does not fit.
         """
-        asked = _Asked(question, tuple(hits), (), cancelled, trace or Trace("combine"))
+        before = Outcome(hits=tuple(hits), feedback=known, threshold=self._threshold())
+        trace = trace or Trace("combine")
+        asked = _Asked(question, before.hits, (), cancelled, trace, tell, before)
         return self._chosen(asked, self._of_all(asked, known), known)
 
-    @property
-    def threshold(self) -> float:
+    def _threshold(self, is_lacking: bool = False) -> float:
         """Return the probability from which on to answer."""
         threshold = self._config.threshold
-        return thresholds(self.model)[threshold] if isinstance(threshold, str) else threshold
+        if not isinstance(threshold, str):
+            return threshold
+        return thresholds(self.model)["strict" if is_lacking else threshold]
 
     @property
     def also(self) -> float:
@@ -204,7 +246,9 @@ class Speculator:
         num_first = FIRST_DRAFTS if self._config.adaptive else len(subsets)
         drafts: list[Draft] = []
         for some in (subsets[:num_first], subsets[num_first:]):
-            if some and not (drafts and is_enough(asked.question, drafts, asked.hits)):
+            if drafts and (asked.cancelled() or is_enough(asked.question, drafts, asked.hits)):
+                break
+            if some:
                 drafts += self._drafter.draft(
                     asked.question,
                     asked.passages,
@@ -213,11 +257,12 @@ class Speculator:
                     cancelled=asked.cancelled,
                     trace=asked.trace,
                 )
+                asked.written(drafts)
         return drafts
 
     def _of_all(self, asked: _Asked, known: str) -> list[Draft]:
         """Return the target's draft from all passages, told the answers of the parts."""
-        return self._target.draft(
+        drafts = self._target.draft(
             asked.question,
             asked.passages,
             [tuple(range(len(asked.hits)))],
@@ -225,17 +270,20 @@ class Speculator:
             cancelled=asked.cancelled,
             trace=asked.trace,
         )
+        asked.written(drafts)
+        return drafts
 
     def _chosen(self, asked: _Asked, written: Sequence[Draft], feedback: str = "") -> Outcome:
         """Return what comes of a round of drafts."""
         drafts, num_saved = tuple(written), max(0, len(asked.subsets) - len(written))
+        outcome = replace(asked.before, drafts=drafts, choice=Choice(), feedback=feedback)
         candidates = pool(asked.question, drafts, asked.passages)
         judged = None if asked.cancelled() else self._judged(asked, candidates)
         if asked.cancelled():
-            return Outcome(drafts, hits=asked.hits, feedback=feedback, is_cancelled=True)
+            return replace(outcome, is_cancelled=True)
         rated = self._calibrated(rate(asked.question, candidates, drafts, asked.hits, judged))
-        choice = choose(rated, threshold=self.threshold, also=self.also)
-        return Outcome(drafts, choice, num_saved, asked.hits, feedback)
+        choice = choose(rated, threshold=outcome.threshold, also=self.also)
+        return replace(outcome, choice=choice, num_saved=num_saved)
 
     def _judged(self, asked: _Asked, candidates: Sequence[Candidate]) -> list[Judged] | None:
         if self._config.preset == "fast":
