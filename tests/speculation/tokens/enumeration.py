@@ -136,9 +136,8 @@ def one_round(
     """Return what ``num_tokens`` draft tokens and their verification add to ``context``."""
     proposal = draft(world, context, num_tokens, dice)
 
-    def target_row(place: int) -> tuple[Tensor, Tensor]:
-        p = world.p(context + proposal.token_ids[:place])
-        return p, p
+    def target_row(place: int) -> tuple[Tensor, None]:
+        return world.p(context + proposal.token_ids[:place]), None
 
     accepted = decide(rule, proposal, target_row, dice)
     return Said((*proposal.token_ids[: accepted.num_accepted], accepted.next_id), accepted.gaps)

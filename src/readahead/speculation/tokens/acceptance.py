@@ -31,9 +31,9 @@ from readahead.speculation.tokens.base import Proposal
 
 Mode = Literal["exact", "augmented", "paper", "ensemble"]
 
-TargetRow = Callable[[int], tuple[Tensor, Tensor]]
+TargetRow = Callable[[int], tuple[Tensor, Tensor | None]]
 """From a place among the draft tokens, 0 to γ, to p there, (V,), and to the soft p: the same at
-temperature 1 where the temperature is 0, else the very same tensor."""
+temperature 1 where the temperature is 0; None, or p itself, where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Rule:
         """Return whether it judges by the drafter's distributions, γ + 1 of them."""
         return not self.is_exact
 
-    def judged_by(self, p: Tensor, q: Tensor | None, soft: Tensor) -> Tensor:
+    def judged_by(self, p: Tensor, q: Tensor | None, soft: Tensor | None = None) -> Tensor:
         """Return the judge (V,): p itself, p̂ or v.
 
         Args:
             p: What the target would draw from.
-            q: The drafter's distribution at the same place, at temperature 1 where ``soft`` is.
+            q: The drafter's distribution at the same place, at temperature 1 if that is 0.
             soft: As in ``TargetRow``.
 
         Raises:
@@ -100,12 +100,13 @@ class Rule:
                 f"The mode {self.mode!r} needs a drafter's distributions, and this one has none.",
                 remedy="Use the mode 'exact', or a model as the drafter.",
             )
-        q = q.to(p.device)
+        is_greedy = not (soft is None or soft is p)
+        p, q = p if soft is None else soft, q.to(p.device)
         if self.mode == "ensemble":
-            judge = ensemble(soft, q, self.weight)
+            judge = ensemble(p, q, self.weight)
         else:
-            judge = augmented(soft, q, self.eta, self.tail)
-        return judge if soft is p else certain(judge)
+            judge = augmented(p, q, self.eta, self.tail)
+        return certain(judge) if is_greedy else judge
 
 
 def _listed(mode: object) -> str:
