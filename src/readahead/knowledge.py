@@ -235,6 +235,6 @@ def load_embedder(models: ModelsConfig) -> Embedder:
     """
     from readahead.retrieval.embed import SentenceTransformerEmbedder
 
-    folder = resolve(models.embedder).folder
+    folder = resolve(models.embedder, "embedder").folder
     with quiet_transformers():
         return SentenceTransformerEmbedder(folder, device=models.device)

@@ -83,6 +83,17 @@ def test_the_tables_tell_of_every_draft_and_answer() -> None:
     assert lines[9].strip() == "not selected: probability 0.12, below 0.30"
 
 
+def test_what_was_drafted_before_plain_rag_stepped_in_is_told() -> None:
+    found = audit(drafts=(draft("1846", None), draft("18", None, "cut")))
+    reason = "drafting took longer than 60 s"
+    lines = list(tables({**found, "fell_back": reason, "lacking": 0.31}))
+    assert lines[0] == f"  answered plainly: {reason}; written until then:"
+    assert lines[1] == "  2 drafts, 3 not needed · the passages lack it: 0.31"
+    assert lines[3].split()[-3:] == ["not", "judged", "1846"]
+    assert lines[4].split()[-2:] == ["cut", "18"]
+    assert len(lines) == 5
+
+
 def test_what_the_passages_say_about_an_answer_is_told() -> None:
     conflict = {"passage_id": "2.1.0", "start": 3, "end": 9, "what": "year"}
     claim = {"verdict": "contradicted", "score": 0.1, "supporting": [], "conflicting": [conflict]}

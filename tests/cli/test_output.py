@@ -1,6 +1,7 @@
 import io
 import json
 import sys
+import threading
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from readahead.cli.output import (
     place_line,
     printable,
     say_json,
+    waiting,
 )
 from readahead.types import Answer
 
@@ -30,6 +32,22 @@ def test_nothing_printed_drives_a_terminal(text: str) -> None:
     assert len(shown) == len(text)
     assert not OBEYED & set(shown)
     shown.encode()  # no lone surrogates
+
+
+def test_who_waits_for_long_is_told_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with waiting("Drafting"):
+        pass
+    assert capsys.readouterr().err == ""
+    told = threading.Event()
+    monkeypatch.setattr("readahead.cli.output.LONG_S", 0.01)
+    monkeypatch.setattr(
+        "readahead.cli.output.note", lambda text: (print(text, file=sys.stderr), told.set())
+    )
+    with waiting("Drafting"):
+        assert told.wait(10)
+    assert capsys.readouterr().err == "Drafting …\n"
 
 
 def test_text_that_is_harmless_is_kept() -> None:

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from readahead.lm.catalog import CATALOG, HubSource, IndexSource, find, find_by_sum, similar
+from readahead.lm.catalog import CATALOG, HubSource, IndexSource, find, find_by_sum, names, similar
 
 
 def test_names_and_sums_are_unique_and_whole() -> None:
@@ -42,3 +44,17 @@ def test_a_name_with_a_slip_finds_its_like() -> None:
     assert similar("smollm2-135")[0] == "smollm2-135m"
     assert similar("qwen2.5-coder-05b")[0] == "qwen2.5-coder-0.5b"
     assert similar("zzz") == []
+
+
+def test_only_models_of_the_kind_that_is_wanted_are_suggested() -> None:
+    assert similar("all-minilm-l6") == ["all-minilm-l6-v2"]
+    assert similar("all-minilm-l6", "target") == []
+    assert names("embedder") == ["all-minilm-l6-v2"]
+    assert set(names()) == {*names("target"), "all-minilm-l6-v2"}
+
+
+def test_the_readme_says_what_the_default_models_take() -> None:
+    models = [find(name) for name in ("qwen2.5-coder-0.5b", "all-minilm-l6-v2")]
+    num_bytes = sum(model.num_bytes for model in models if model)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"downloads {num_bytes / 1e6:.0f} MB of weights" in readme

@@ -30,13 +30,9 @@ def tables(audit: Audit) -> Iterator[str]:
     takes more than ``COLUMNS`` columns of the terminal.
     """
     drafts, answers = audit["drafts"], audit["candidates"]
-    saved = audit["num_saved_drafts"]
-    yield one_line(
-        f"  {len(drafts)} drafts{f', {saved} not needed' if saved else ''} · answered from "
-        f"probability {audit['threshold']:.2f} on · "
-        f"selection perplexity {audit['selection_perplexity']:.2f}",
-        COLUMNS,
-    )
+    if reason := audit.get("fell_back"):
+        yield from wrapped(f"answered plainly: {reason}; written until then:", "  ")
+    yield one_line(_head(audit), COLUMNS)
     if drafts:
         yield (
             f"  {'#':>3}  {'passages':<{PASSAGES_CELLS}} {'prompt':>6} {'tokens':>6} "
@@ -58,9 +54,21 @@ def tables(audit: Audit) -> Iterator[str]:
         yield from tables(step)
 
 
+def _head(audit: Audit) -> str:
+    num_drafts, saved = len(audit["drafts"]), audit["num_saved_drafts"]
+    told = [f"{num_drafts} drafts{f', {saved} not needed' if saved else ''}"]
+    if not audit.get("fell_back"):
+        told.append(f"answered from probability {audit['threshold']:.2f} on")
+        told.append(f"selection perplexity {audit['selection_perplexity']:.2f}")
+    if lacking := audit.get("lacking"):
+        told.append(f"the passages lack it: {lacking:.2f}")
+    return f"  {' · '.join(told)}"
+
+
 def _draft_row(number: int, draft: Mapping[str, Any]) -> str:
     candidate = draft["candidate"]
     gives = draft["fault"] if candidate is None else f"answer {candidate + 1}"
+    gives = gives or "not judged"
     return one_line(
         f"  {number:>3}  {_ids(draft['passages'])} {draft['num_prompt_tokens']:>6} "
         f"{draft['num_tokens']:>6} {draft['seconds']:>7.2f} {_number(draft['logprob']):>7}  "

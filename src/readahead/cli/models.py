@@ -56,5 +56,5 @@ def _show(models: list[LocalModel], *, as_json: bool) -> None:
     if not models:
         note("No model is here yet. Bring the default ones: readahead pull")
     for model in models:
-        row = f"{model.name:<24} {model.num_bytes / 1e6:>8.0f} MB  {model.kind:<9}"
+        row = f"{model.name:<24} {model.num_bytes / 1e6:>8.0f} MB on disk  {model.kind:<9}"
         say(one_line(f"{row} {model.licence:<12} {model.origin}"))

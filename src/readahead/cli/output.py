@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -27,6 +28,7 @@ from rich.text import Text
 
 from readahead.types import Answer, Citation, Passage, Usage
 
+LONG_S = 10.0  # who waits longer without a terminal is told once
 COLUMNS = 100  # of a page: tables and timelines are drawn for it
 DONE_WITH_FAILURES = 1  # the exit status of a command that did only a part
 # Control characters but tab and line feed, the marks that turn the direction of text around, and
@@ -104,8 +106,9 @@ def answer_json(answer: Answer) -> dict[str, object]:
     """Return the answer as ``ask --json`` prints it: its text is called ``answer``."""
     fields = _plain(answer)
     assert isinstance(fields, dict)
-    if not answer.audit:
-        del fields["audit"]
+    for name in ("audit", "speculation"):
+        if not fields[name]:
+            del fields[name]
     return {"answer": fields.pop("text"), **fields}
 
 
@@ -139,15 +142,21 @@ def citation_lines(citation: Citation) -> str:
 def figures_line(answer: Answer) -> str:
     """Return one line of figures of an answer."""
     timing, usage = answer.timing, answer.usage
-    if answer.audit:
+    if answer.method == "drafts" and answer.audit:
         return _drafts_figures(answer)
     rate = 1 / timing.tpot_s if timing.tpot_s else 0.0
     supported = "" if answer.abstained else f"{answer.confidence:.0%} of sentences supported · "
     return (
         f"{supported}first token {timing.ttft_s:.2f} s (retrieval {timing.retrieval_s:.2f} s, "
         f"prefill {timing.prefill_s:.2f} s) · {_prompt_figures(usage)} · "
-        f"{usage.completion_tokens} written at {rate:.1f} tokens/s · trace {answer.trace_id}"
+        f"{usage.completion_tokens} written at {rate:.1f} tokens/s{_per_forward(answer)} · "
+        f"trace {answer.trace_id}"
     )
+
+
+def _per_forward(answer: Answer) -> str:
+    rate = answer.speculation.get("mean_acceptance_length")
+    return "" if rate is None else f", {rate:.1f} for each forward pass"
 
 
 def _drafts_figures(answer: Answer) -> str:
@@ -253,6 +262,24 @@ def working(description: str) -> Iterator[None]:
             yield
     else:
         yield
+
+
+@contextmanager
+def waiting(description: str) -> Iterator[None]:
+    """Tell on stderr what is waited for: on a terminal with the time, else once, after a while."""
+    if is_terminal():
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            bars.add_task(description, total=None)
+            yield
+        return
+    late = threading.Timer(LONG_S, note, [f"{description} …"])
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 @contextmanager

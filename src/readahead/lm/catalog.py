@@ -143,6 +143,11 @@ def find_by_sum(sha256: str) -> BuiltIn | None:
     return next((model for model in CATALOG if model.sha256 == sha256), None)
 
 
-def similar(name: str) -> list[str]:
-    """Return built-in names that look like ``name``, the closest first."""
-    return difflib.get_close_matches(name.casefold(), [model.name for model in CATALOG], n=2)
+def names(kind: ModelKind | None = None) -> list[str]:
+    """Return the built-in names, those of one kind or all."""
+    return [model.name for model in CATALOG if kind in (None, model.kind)]
+
+
+def similar(name: str, kind: ModelKind | None = None) -> list[str]:
+    """Return built-in names of this kind that look like ``name``, the closest first."""
+    return difflib.get_close_matches(name.casefold(), names(kind), n=2)

@@ -202,7 +202,7 @@ def load_named(
         NotFound: It was not pulled.
         InputError: It is an embedding model.
     """
-    found = resolve(name)
+    found = resolve(name, "target")
     if found.kind != "target":
         raise InputError(
             f"{name!r} is an embedding model and cannot answer.",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from readahead.errors import InputError, NotFound
 from readahead.lm import catalog, gguf, hub, local
-from readahead.lm.catalog import BuiltIn
+from readahead.lm.catalog import BuiltIn, ModelKind
 from readahead.lm.checksum import sha256_of
 from readahead.lm.download import bring
 from readahead.lm.local import LocalModel, list_local, verify
@@ -53,8 +53,12 @@ def pull(name_or_path: str, *, progress: Progress | None = None) -> LocalModel:
     raise _unknown(name_or_path)
 
 
-def resolve(name_or_path: str) -> LocalModel:
+def resolve(name_or_path: str, kind: ModelKind | None = None) -> LocalModel:
     """Return a model that is on this machine already; never uses the network.
+
+    Args:
+        name_or_path: As a user gave it.
+        kind: What it is wanted for: models of that kind are suggested for a name that none has.
 
     Raises:
         NotFound: It is not here; the remedy is the command that brings it.
@@ -69,7 +73,7 @@ def resolve(name_or_path: str) -> LocalModel:
     if found is not None:
         return found
     if path is None and not catalog.find(name_or_path) and not _is_hub_id(name_or_path):
-        raise _unknown(name_or_path)
+        raise _unknown(name_or_path, kind)
     raise NotFound(
         f"The model {name_or_path} is not on this machine.",
         remedy=f"Bring it with: readahead pull {name_or_path}",
@@ -193,10 +197,10 @@ def _is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf")
 
 
-def _unknown(name: str) -> NotFound:
+def _unknown(name: str, kind: ModelKind | None = None) -> NotFound:
     if "/" in name or name.endswith(".gguf"):
         return NotFound(f"There is no file or folder {name}.", remedy="Check the path.")
-    names = catalog.similar(name) or [model.name for model in catalog.CATALOG]
+    names = catalog.similar(name, kind) or catalog.names(kind)
     return NotFound(
         f"No model is called {name!r}.",
         remedy=f"Try {' or '.join(names)}, a .gguf file, a folder, or a hub id such as ORG/MODEL.",
