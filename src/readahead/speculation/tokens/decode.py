@@ -211,19 +211,18 @@ class _Request:
         return logits
 
     def _rows(self, logits: Tensor, proposal: Proposal) -> TargetRow:
-        """Return what gives p, and the same at temperature 1 where that is 0, at a position."""
-        params = self.params
-        soft_params = replace(params, temperature=params.temperature or 1.0)
+        """Return what gives p, and the same at temperature 1 where that is 0 and asked for."""
+        params, soft_params = self.params, replace(self.params, temperature=1.0)
         is_soft = params.temperature > 0 or not self.rule.needs_soft
 
-        def row(place: int) -> tuple[Tensor, Tensor]:
+        def row(place: int) -> tuple[Tensor, Tensor | None]:
             seen = []
             if params.looks_back:
                 ids = [*self.row.prompt_ids, *self.row.new_ids, *proposal.token_ids[:place]]
                 seen = [torch.tensor(ids, device=logits.device)]
             one = logits[place : place + 1]
             p = distribution(one, params, seen)[0]
-            return p, p if is_soft else distribution(one, soft_params, seen)[0]
+            return p, None if is_soft else distribution(one, soft_params, seen)[0]
 
         return row
 
