@@ -24,6 +24,14 @@ from readahead.errors import ConfigError
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+ETA_PRESETS = {
+    "self-weak": 5.0,
+    "self": 10.0,
+    "self-strong": 20.0,
+    "upward": 40.0,
+    "upward-strong": 50.0,
+}
+"""Transfer strengths η that were published: the drafter is the target itself, or larger."""
 
 
 class _Section(BaseModel):
@@ -230,7 +238,12 @@ class TokensConfig(_Section):
     mode: Literal["exact", "augmented", "paper", "ensemble"] = Field(
         "exact", description="the law of acceptance; all but exact are approximate, and need rag"
     )
-    eta: float = Field(10.0, ge=0, description="transfer strength of augmented and paper")
+    eta: float = Field(
+        10.0,
+        ge=0,
+        description="transfer strength of augmented and paper, or self-weak, self, self-strong; "
+        "upward, upward-strong where the drafter is the larger model",
+    )
     weight: float = Field(0.8, ge=0, le=1, description="of the target in ensemble")
     tail: float = Field(0.1, ge=0, le=1, description="tokens below this share of the peak stay")
     num_draft_tokens: int = Field(
@@ -244,6 +257,17 @@ class TokensConfig(_Section):
     context_min_similarity: float = Field(
         0.3, ge=-1, le=1, description="of the question and a passage that the drafter reads"
     )
+    refresh_tokens: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="of the answer, after which they are retrieved again; 0: never",
+    )
+
+    @field_validator("eta", mode="before")
+    @classmethod
+    def _eta_is_named(cls, value: object) -> object:
+        return ETA_PRESETS.get(value, value) if isinstance(value, str) else value
 
 
 class GenerationConfig(_Section):
@@ -258,9 +282,12 @@ class GenerationConfig(_Section):
 
 
 class EvidenceConfig(_Section):
-    """When a span counts as support for a sentence."""
+    """When a span counts as support for a sentence, and who else judges claims."""
 
     threshold: float = Field(0.5, ge=0, le=1)
+    judge: str = Field(
+        "", description="an entailment model that judges drafted answers, too; empty: none"
+    )
 
 
 class TracesConfig(_Section):

@@ -20,6 +20,7 @@ from readahead.speculation.tokens.acceptance import (
     Rule,
     TargetRow,
     accept,
+    agreement,
     augmented,
     certain,
     chance,
@@ -45,12 +46,13 @@ DOC = Path(__file__).parents[3] / "docs" / "tokens.md"
 MODES: list[Mode] = ["exact", "augmented", "paper", "ensemble"]
 RULES = [Rule(), Rule("ensemble"), Rule("ensemble", weight=0.3)]
 RULES += [Rule(mode, eta, tail=tail) for mode in MODES[1:3] for eta, tail in [(2, 0), (10, 0.1)]]
+RULES += [Rule(mode, 10.0, is_dynamic=True) for mode in MODES[1:3]]
 P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
 Q = torch.tensor([0.1, 0.2, 0.6, 0.1], dtype=torch.float64)
 
 
 def label(rule: Rule) -> str:
-    return f"{rule.mode}-{rule.eta:g}-{rule.weight:g}"
+    return f"{rule.mode}-{rule.eta:g}-{rule.weight:g}{'-dynamic' * rule.is_dynamic}"
 
 
 def moved(p: list[float], q: list[float], eta: float, tail: float) -> list[float]:
@@ -59,6 +61,12 @@ def moved(p: list[float], q: list[float], eta: float, tail: float) -> list[float
     soft = [w / sum(weights) for w in weights]
     mixed = [s if s >= tail * max(soft) else a for s, a in zip(soft, p, strict=True)]
     return [x / sum(mixed) for x in mixed]
+
+
+def strength(rule: Rule, p: list[float], q: list[float]) -> float:
+    """η at one token, in plain Python."""
+    agreement = sum(min(a, b) for a, b in zip(p, q, strict=True))
+    return rule.eta * agreement if rule.is_dynamic else rule.eta
 
 
 def published(p: list[float], judge: list[float], q: list[float]) -> list[float]:
@@ -78,7 +86,7 @@ def claimed(rule: Rule, world: World, context: Tokens, *, bonus: bool) -> list[f
         return p
     if rule.mode == "ensemble":
         return [rule.weight * a + (1 - rule.weight) * b for a, b in zip(p, q, strict=True)]
-    judge = moved(p, q, rule.eta, rule.tail)
+    judge = moved(p, q, strength(rule, p, q), rule.tail)
     if rule.mode == "augmented":
         return judge
     copied = world.copied(context)
@@ -114,7 +122,7 @@ def rounds_gap(
 
 @pytest.mark.parametrize(("zeros", "certainty"), [(2, 0), (3, 5)])
 @pytest.mark.parametrize(("size", "num_tokens"), [(v, g) for v in (2, 3, 4) for g in (1, 2, 3, 4)])
-@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[4], RULES[6]], ids=label)
+@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[4], RULES[6], RULES[7]], ids=label)
 def test_a_round_has_the_law_that_its_mode_claims(
     rule: Rule, size: int, num_tokens: int, zeros: int, certainty: int
 ) -> None:
@@ -156,7 +164,7 @@ def test_so_it_has_in_any_world(
     assert gap < 1e-12
 
 
-@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[3], RULES[4]], ids=label)
+@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[3], RULES[4], RULES[7]], ids=label)
 def test_several_rounds_have_the_same_law_whatever_the_draft_length(rule: Rule) -> None:
     world = World(3, seed=5, certainty=3)
     plain = grown({(): 1.0}, 3, lambda ids: claimed(rule, world, ids, bonus=False))
@@ -254,7 +262,8 @@ def greedy_token(rule: Rule, world: World, context: Tokens) -> int:
         return int(p.argmax())
     if rule.mode == "ensemble":
         return int((rule.weight * p + (1 - rule.weight) * q).argmax())
-    judge = moved(p.tolist(), q.tolist(), rule.eta, rule.tail)
+    eta = strength(rule, p.tolist(), q.tolist())
+    judge = moved(p.tolist(), q.tolist(), eta, rule.tail)
     return judge.index(max(judge))
 
 
@@ -313,7 +322,7 @@ def chi_square_excess(counts: Counter[Tokens], laws: dict[Tokens, float]) -> flo
     return chi_square - (len(cells) + 2 * math.sqrt(len(cells) * t) + 2 * t)
 
 
-@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[4], RULES[6]], ids=label)
+@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[4], RULES[6], RULES[7]], ids=label)
 def test_what_a_generator_draws_has_the_enumerated_law(rule: Rule) -> None:
     """The seed is fixed: with another one, this fails wrongly in one of 10⁶ runs at most."""
     world, generator = World(3, 8, 3, zeros=1), torch.Generator().manual_seed(1)
@@ -432,6 +441,17 @@ def test_an_ensemble_accepts_one_less_its_share_of_the_gap(
     one, other = normed(p), normed(q)
     accepted = float(overlap(ensemble(one, other, weight), other, 0).sum())
     assert accepted == pytest.approx(1 - weight * total_variation(one, other))
+
+
+def test_the_dynamic_strength_falls_with_agreement() -> None:
+    """It is η where p is q, and nothing where they share no token."""
+    dynamic = Rule("augmented", 10.0, tail=0.0, is_dynamic=True)
+    apart = torch.tensor([0.5, 0.5, 0.0, 0.0]), torch.tensor([0.0, 0.0, 0.5, 0.5])
+    torch.testing.assert_close(dynamic.judged_by(*apart), apart[0])
+    assert float((dynamic.judged_by(P, Q) - P).abs().sum()) > 0.1
+    torch.testing.assert_close(dynamic.judged_by(P, Q), augmented(P, Q, 5.0, 0.0))
+    assert agreement(P, Q) == pytest.approx(0.5)
+    assert agreement(P, P) == pytest.approx(1.0)
 
 
 def test_without_strength_nothing_moves() -> None:

@@ -56,6 +56,8 @@ class Rule:
         weight: Of p in ``ensemble``.
         tail: Tokens below this share of the most probable one are not moved, in ``augmented`` and
             ``paper``; 0 moves all.
+        is_dynamic: In these two, η is scaled at each token by how far p and q agree there, which
+            depends on nothing else: the law is p̂ with that η, whatever γ is.
 
     Raises:
         InputError: A value is out of its range.
@@ -65,6 +67,7 @@ class Rule:
     eta: float = 10.0
     weight: float = 0.8
     tail: float = 0.1
+    is_dynamic: bool = False
 
     def __post_init__(self) -> None:
         _require("mode", self.mode, self.mode in get_args(Mode), "one of " + _listed(Mode))
@@ -105,7 +108,8 @@ class Rule:
         if self.mode == "ensemble":
             judge = ensemble(p, q, self.weight)
         else:
-            judge = augmented(p, q, self.eta, self.tail)
+            eta = self.eta * agreement(p, q) if self.is_dynamic else self.eta
+            judge = augmented(p, q, eta, self.tail)
         return certain(judge) if is_greedy else judge
 
 
@@ -279,6 +283,11 @@ def ensemble(p: Tensor, q: Tensor, weight: float) -> Tensor:
 def certain(probs: Tensor) -> Tensor:
     """Return 1 at the first largest of ``probs`` (V,), 0 elsewhere."""
     return torch.zeros_like(probs).scatter_(-1, probs.argmax(dim=-1, keepdim=True), 1.0)
+
+
+def agreement(p: Tensor, q: Tensor) -> float:
+    """Return Σ min(p, q), in [0, 1]: how often q's draft tokens would be accepted exactly."""
+    return float(torch.minimum(p, q).sum())
 
 
 def total_variation(a: Tensor, b: Tensor) -> float:
