@@ -16,6 +16,8 @@ from torch import Tensor
 from readahead.errors import ContextOverflow, VocabularyMismatch
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.batch import prefill
+from readahead.lm.node import num_shared
+from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams, distribution, draw
 from readahead.speculation.tokens.base import Kind, Pacer, Proposal
 from readahead.speculation.tokens.lookup import Copied, LookupDrafter, no_distribution
@@ -64,7 +66,8 @@ class ModelDrafter:
         model: Has the target's tokens; may be the target itself.
         prompt_ids: What it reads in place of the target's prompt; None: the same.
         vocabulary_size: V of the target.
-        cache: Holds the first tokens of ``prompt_ids`` already, at most all but one.
+        on: What it read for an answer before; its cache is taken over, and what of it is the
+            beginning of the prompt is not read again.
     """
 
     def __init__(
@@ -73,13 +76,19 @@ class ModelDrafter:
         prompt_ids: Sequence[int] | None = None,
         *,
         vocabulary_size: int,
-        cache: Cache | None = None,
+        on: Reading | None = None,
     ) -> None:
         self._model = model
         self._own_ids = None if prompt_ids is None else tuple(prompt_ids)
         self._vocabulary_size = vocabulary_size
-        self._cache = model.new_cache() if cache is None else cache
+        self._cache: Cache = model.new_cache() if on is None else on.cache
+        self._read_ids = [] if on is None else list(on.token_ids)
         self._params = SamplingParams()
+
+    @property
+    def reading(self) -> Reading:
+        """Return what it has read so far, for an answer after this one."""
+        return Reading(self._cache, tuple(self._read_ids[: self._cache.length]))
 
     def begin(
         self,
@@ -95,14 +104,28 @@ class ModelDrafter:
         self._soft_params = replace(params, temperature=params.temperature or 1.0)
         self._generator = torch.Generator().manual_seed((params.seed + _SEED_OFFSET) % 2**63)
         self._target_ids = tuple(prompt_ids)
-        self._prompt_ids = self._target_ids if self._own_ids is None else self._own_ids
-        self._read_ids = list(self._prompt_ids[: self._cache.length])
-        unread = torch.tensor([self._prompt_ids[self._cache.length : -1]], dtype=torch.long)
-        with self._trace.span("drafter_prefill", num_tokens=unread.shape[1]):
+        own_ids = self._target_ids if self._own_ids is None else self._own_ids
+        self.read_instead(own_ids, cancelled=cancelled)
+
+    def read_instead(self, prompt_ids: Sequence[int], *, cancelled: Cancelled = never) -> None:
+        """Read another prompt in place of the drafter's own, in the midst of an answer, too.
+
+        What both begin with is not read again.
+        """
+        self._prompt_ids = prompt_ids = tuple(prompt_ids)
+        read_ids = tuple(self._read_ids[: self._cache.length])
+        known = min(num_shared(read_ids, prompt_ids), len(prompt_ids) - 1)
+        if known < self._cache.length and self._cache.refusal:
+            self._cache, known = self._model.new_cache(), 0  # such a cache cannot go back far
+        self._cache.crop(known)
+        unread = torch.tensor([prompt_ids[known:-1]], dtype=torch.long)  # (1, T)
+        with self._trace.span(
+            "drafter_prefill", num_tokens=unread.shape[1], num_cached_tokens=known
+        ):
             if unread.numel():
                 prefill(self._model, unread, self._cache, cancelled=cancelled)
-        self._read_ids = list(self._prompt_ids[: self._cache.length])
-        self._trace.count("drafter_tokens", unread.shape[1])
+        self._trace.count("drafter_tokens", self._cache.length - known)
+        self._read_ids = list(prompt_ids[: self._cache.length])
         self._cache.record_past()
 
     def num_unread(self, answer_ids: Sequence[int]) -> int:

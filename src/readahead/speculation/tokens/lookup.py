@@ -86,6 +86,13 @@ class Lookup:
         self._num_new_tokens = 0
         self._read(prompt_ids)
 
+    def prefer(self, sources: Sources) -> None:
+        """Copy from other sources from now on."""
+        self.sources = sources.automaton
+        self._in_sources = Match()
+        for token_id in self.own.token_ids:
+            self._in_sources = self.sources.advance(self._in_sources, token_id)
+
     def start(self, new_ids: Sequence[int]) -> Place:
         """Return where prompt and answer end.
 
@@ -133,6 +140,11 @@ class LookupDrafter:
     ) -> None:
         """Get ready for the answer to ``prompt_ids``; the rest changes nothing here."""
         self._lookup = Lookup(self._sources, prompt_ids)
+
+    def prefer(self, sources: Sources) -> None:
+        """Copy from other sources from now on, in the midst of an answer, too."""
+        self._sources = sources
+        self._lookup.prefer(sources)
 
     def start(self, new_ids: Sequence[int]) -> Place:
         """Return where prompt and answer so far end, for drafters that do not only copy."""

@@ -1,0 +1,101 @@
+"""The prompt of a question behind earlier questions and answers, as many as fit; knows no model.
+
+Layout: ``[system][passages][question][answer]…[question]``. All questions are about the passages
+that the first one shows, so what was read for one turn is the beginning of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from readahead.errors import ContextOverflow
+from readahead.lm.prompt import Context, Part, Prompt, build_prompt
+from readahead.lm.tokenizer import Tokenizer
+from readahead.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer.
+
+    Attributes:
+        answer_ids: As it was written, without the token that ended it.
+    """
+
+    question: str
+    answer_ids: tuple[int, ...]
+
+    def shortened(self, num_tokens: int) -> Exchange:
+        """Return it with only the first ``num_tokens`` of its answer."""
+        return replace(self, answer_ids=self.answer_ids[:num_tokens])
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A prompt, and which exchanges it shows.
+
+    Attributes:
+        prompt: Its passages and spans are those that stand in front of all questions.
+        exchanges: The last ones of those given.
+    """
+
+    prompt: Prompt
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def build_dialogue(
+    tokenizer: Tokenizer,
+    question: str,
+    passages: Sequence[Passage],
+    exchanges: Sequence[Exchange],
+    *,
+    max_tokens: int,
+) -> Dialogue:
+    """Return the prompt, at most ``max_tokens`` long.
+
+    The passages come first: where not all fits, the oldest exchanges are left out, and only where
+    none is left, passages are; see ``build_prompt``.
+
+    Args:
+        tokenizer: The target's.
+        question: Asked last.
+        passages: In the order shown.
+        exchanges: The oldest first.
+        max_tokens: The model's context less the answer.
+
+    Raises:
+        ContextOverflow: The question does not fit, even alone.
+    """
+    for first in range(len(exchanges)):
+        kept = tuple(exchanges[first:])
+        with suppress(ContextOverflow):
+            prompt = _behind(tokenizer, question, passages, kept, max_tokens)
+            if not prompt.dropped:
+                return Dialogue(prompt, kept)
+    return Dialogue(build_prompt(tokenizer, question, passages, max_tokens=max_tokens))
+
+
+def _behind(
+    tokenizer: Tokenizer,
+    question: str,
+    passages: Sequence[Passage],
+    exchanges: Sequence[Exchange],
+    max_tokens: int,
+) -> Prompt:
+    """Return the prompt behind all of ``exchanges``; it drops passages that do not fit."""
+    questions = [*(exchange.question for exchange in exchanges), question]
+    first = prompt = build_prompt(tokenizer, questions[0], passages, max_tokens=max_tokens)
+    for exchange, asked in zip(exchanges, questions[1:], strict=True):
+        answer = (Part(exchange.answer_ids),) if exchange.answer_ids else ()
+        text = prompt.text + tokenizer.decode(exchange.answer_ids)
+        context = Context((*prompt.parts, *answer), first.passages, text)
+        prompt = build_prompt(tokenizer, asked, (), max_tokens=max_tokens, context=context)
+    return replace(
+        prompt,
+        passages=first.passages,
+        spans=first.spans,
+        dropped=first.dropped,
+        is_shortened=first.is_shortened,
+    )

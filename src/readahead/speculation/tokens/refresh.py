@@ -1,0 +1,97 @@
+"""A drafter whose passages are retrieved again while the answer is being written.
+
+An answer goes on to things that its question did not name, and the passages about them were not
+retrieved. *Exact*: what the drafter reads decides about time, never about tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from readahead.lm.base import Cancelled, never
+from readahead.lm.sample import SamplingParams
+from readahead.speculation.tokens.base import Drafter, Pacer, Proposal
+from readahead.text import sentences
+from readahead.trace import Trace
+
+_ENDS = (*".!?…。！？；", "\n")
+
+
+class Refresh(Protocol):
+    """Retrieves again, and lets the drafter read what it finds."""
+
+    def __call__(self, sentence: str, *, cancelled: Cancelled = never) -> bool:
+        """Return whether the drafter reads anything else now.
+
+        Args:
+            sentence: The last one of the answer that has ended.
+            cancelled: Asked before every model step.
+        """
+        ...
+
+
+class RefreshingDrafter:
+    """Drafts as another drafter does, and has its passages retrieved again now and then.
+
+    Args:
+        drafter: Drafts.
+        refresh: Changes what ``drafter`` reads.
+        decode: Token ids to text.
+        num_tokens: Of the answer, between one retrieval and the next; then at the next sentence
+            that ends.
+    """
+
+    def __init__(
+        self,
+        drafter: Drafter,
+        refresh: Refresh,
+        decode: Callable[[Sequence[int]], str],
+        num_tokens: int,
+    ) -> None:
+        self._drafter = drafter
+        self._refresh = refresh
+        self._decode = decode
+        self._num_tokens = num_tokens
+        self._num_before = 0
+
+    def begin(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        cancelled: Cancelled = never,
+        trace: Trace | None = None,
+    ) -> None:
+        """Get the drafter ready, with the passages of the question."""
+        self._trace = trace or Trace("draft")
+        self._num_before = 0
+        self._drafter.begin(prompt_ids, params, cancelled=cancelled, trace=trace)
+
+    def propose(
+        self,
+        new_ids: Sequence[int],
+        pacer: Pacer,
+        max_tokens: int,
+        *,
+        with_soft: bool = False,
+        cancelled: Cancelled = never,
+    ) -> Proposal:
+        """Return what the drafter proposes, after another retrieval where it is time for one."""
+        if len(new_ids) - self._num_before >= self._num_tokens:
+            sentence = last_sentence(self._decode(new_ids[self._num_before :]))
+            if sentence and not cancelled():
+                self._num_before = len(new_ids)
+                with self._trace.span("refresh", num_new_tokens=len(new_ids)) as span:
+                    span.attributes["changed"] = self._refresh(sentence, cancelled=cancelled)
+        return self._drafter.propose(
+            new_ids, pacer, max_tokens, with_soft=with_soft, cancelled=cancelled
+        )
+
+
+def last_sentence(text: str) -> str:
+    """Return the last sentence of ``text`` that has ended, "" if none has."""
+    found = [text[start:end] for start, end in sentences(text)]
+    if found and not text.rstrip(" ").endswith(_ENDS):
+        found.pop()
+    return found[-1] if found else ""
