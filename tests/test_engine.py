@@ -18,8 +18,11 @@ from readahead.reply import CUT_OFF, NOTHING_FOUND
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.session import Session
-from readahead.types import Answer, Citation
+from readahead.speculation.answers.choose import rate
+from readahead.speculation.answers.pool import pool
+from readahead.types import Answer, Citation, Draft
 from tests.conftest import make_llama, make_tokenizer
+from tests.lm.test_entail import make_folder as make_classifier
 from tests.retrieval.support import HashingEmbedder
 
 TIDES = "# Tides\n\nThe tide turns twice a day.\n\n## Moon\n\nThe moon pulls the water.\n"
@@ -311,5 +314,28 @@ def test_the_target_drafts_where_no_drafter_is_named(engine: Engine) -> None:
 def test_a_drafter_that_cannot_be_had_is_named(tmp_path: Path, model: TransformersModel) -> None:
     engine = open_engine(tmp_path, model, models__drafter="gpt9")
     assert engine.ask(QUESTION).method == "plain"
+    with pytest.raises(NotFound, match="gpt9"):
+        engine.ask(QUESTION, method="drafts")
+
+
+def test_a_judge_of_claims_is_loaded_where_one_is_named(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    assert open_engine(tmp_path / "without", model).judge is None
+    folder = make_classifier(tmp_path / "judge")
+    engine = open_engine(tmp_path, model, evidence__judge=str(folder), models__device="cpu")
+    hits = engine.knowledge.search(QUESTION, 2)
+    drafts = [Draft("twice a day", places=(0,))]
+    candidates = pool(QUESTION, drafts, [hit.passage for hit in hits])
+    told = [
+        rate(QUESTION, candidates, drafts, hits, judge=judge)[0].claim.features
+        for judge in (engine.judge, None)
+    ]
+    assert ["judge" in features for features in told] == [True, False]
+    assert engine.load("drafts").speculator._judge is engine.judge
+
+
+def test_a_judge_that_cannot_be_had_is_named(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, evidence__judge="gpt9")
     with pytest.raises(NotFound, match="gpt9"):
         engine.ask(QUESTION, method="drafts")

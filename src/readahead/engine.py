@@ -11,8 +11,10 @@ from typing import Self
 from readahead.config import Config, Dtype, load_config
 from readahead.drafted import METHOD, DraftedRun, Failed
 from readahead.errors import InputError, StoreError
+from readahead.evidence import Judge
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled, never
+from readahead.lm.entail import Entailment
 from readahead.lm.memory import free_bytes, readable_tokens
 from readahead.lm.model import TransformersModel, load_named
 from readahead.lm.prefixtree import PrefixTree
@@ -97,6 +99,17 @@ class Engine:
         return self.turns.run(load)
 
     @cached_property
+    def judge(self) -> Judge | None:
+        """Return the entailment model that judges claims, None where the settings name none.
+
+        Raises:
+            NotFound: It was not pulled.
+            InputError: It is no entailment model.
+        """
+        name, device = self.config.evidence.judge, self.config.models.device
+        return self.turns.run(partial(Entailment.load, name, device=device)) if name else None
+
+    @cached_property
     def speculator(self) -> Speculator:
         """Return what drafts answers and chooses among them."""
         config = self.config
@@ -104,7 +117,13 @@ class Engine:
 
     def new_speculator(self, calibration: Calibration | None = None) -> Speculator:
         """Return what drafts as the settings say, with probabilities as ``calibration`` says."""
-        return Speculator(self.drafter, self.target, self.config.drafts, calibration=calibration)
+        return Speculator(
+            self.drafter,
+            self.target,
+            self.config.drafts,
+            calibration=calibration,
+            judge=self.judge,
+        )
 
     @cached_property
     def breaker(self) -> Breaker:

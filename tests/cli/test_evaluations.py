@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.lm.test_entail import make_folder as make_classifier
 
 QUESTIONS = (
     {"question": "What pulls the water?", "answers": ["The moon"]},
@@ -157,6 +158,18 @@ def test_evidence_is_measured(cli: Cli, place: Path) -> None:
     assert out[-2].startswith("edits_caught: of sentences of the evidence with one number")
     assert out[-1].startswith("false_alarms: ")
     assert max(map(len, out)) <= 100
+
+
+def test_a_judge_that_cannot_judge_is_named(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "claims.jsonl").write_text(json.dumps(CLAIM), encoding="utf-8")
+    monkeypatch.setenv("READAHEAD_EVIDENCE__JUDGE", str(make_classifier(place / "j", ("a", "b"))))
+    outcome = cli("eval", "evidence", "--claims", "claims.jsonl")
+    assert outcome.status == 2
+    assert "has no label 'entailment'" in outcome.error
+    monkeypatch.setenv("READAHEAD_EVIDENCE__JUDGE", str(make_classifier(place / "k")))
+    assert cli("eval", "evidence", "--claims", "claims.jsonl", "--json").json["n"] == 1
 
 
 @pytest.mark.parametrize(

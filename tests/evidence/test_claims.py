@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead.evidence import Checker, Claim, check
+from readahead.evidence.attribution import NUM_COMPARED
 from readahead.evidence.claims import fitted, log_odds
 from readahead.logistic import Logistic
 from readahead.types import Passage
@@ -225,9 +226,10 @@ def test_without_passages_nothing_is_supported() -> None:
 def test_a_judge_and_a_similarity_are_asked() -> None:
     seen: list[str] = []
 
-    def judge(claim: str, passages: Sequence[Passage]) -> float:
+    def judge(claim: str, texts: Sequence[str]) -> float:
         seen.append(claim)
-        assert len(passages) == len(PASSAGES)
+        assert 0 < len(texts) <= NUM_COMPARED
+        assert "The café serves tea." in texts
         return 0.999 if "tea" in claim else 0.001
 
     doubtful = "People drink tea at the café all day long."
@@ -240,6 +242,7 @@ def test_a_judge_and_a_similarity_are_asked() -> None:
     alike = Checker(PASSAGES, model=model, similarity=lambda _, texts: [0.9] * len(texts))
     assert alike.check(doubtful).score > 0.99
     assert Checker(PASSAGES, model=model).check(doubtful).score == 0.5
+    assert "judge" not in check(doubtful, [], judge=judge).features
 
 
 def test_a_judge_never_decides_alone() -> None:

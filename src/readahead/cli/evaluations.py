@@ -162,12 +162,19 @@ def evaluate_answers(
 @app.command("evidence")
 def evaluate_evidence(claims: Claims, n: Limit = None, as_json: Json = False) -> None:
     """Report how often claims are told rightly as supported or not."""
+    from readahead.config import load_config
     from readahead.evaluation.evidence import evaluate_evidence as evaluate
     from readahead.evaluation.evidence import read_claims
 
     labelled = read_claims(claims)[:n]
+    config = load_config()
+    judge = None
+    if name := config.evidence.judge:
+        from readahead.lm.entail import Entailment  # takes seconds
+
+        judge = Entailment.load(name, device=config.models.device)
     with counting("Checking", quiet=as_json) as count:
-        report = evaluate(labelled, progress=count)
+        report = evaluate(labelled, judge=judge, progress=count)
     if as_json:
         say_json(report.to_json())
         return

@@ -18,7 +18,7 @@ from pathlib import Path
 from readahead.errors import InputError
 from readahead.evaluation.datasets import read_lines
 from readahead.evaluation.edits import edited
-from readahead.evidence.claims import Checker, Claim
+from readahead.evidence.claims import Checker, Claim, Judge
 from readahead.types import Passage
 
 SUPPORTED = "supported"
@@ -93,14 +93,23 @@ def read_claims(path: Path) -> list[LabelledClaim]:
 
 
 def evaluate_evidence(
-    claims: Sequence[LabelledClaim], *, progress: Callable[[int, int], None] | None = None
+    claims: Sequence[LabelledClaim],
+    *,
+    judge: Judge | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> EvidenceReport:
-    """Check every claim, and one sentence of every evidence unchanged and edited."""
+    """Check every claim, and one sentence of every evidence unchanged and edited.
+
+    Args:
+        claims: What is to be told.
+        judge: A second opinion on the claims.
+        progress: Told how many are done, of how many.
+    """
     generator = random.Random(SEED)
     pairs: list[tuple[bool, bool]] = []
     alarms: list[tuple[bool, bool]] = []
     for number, claim in enumerate(claims, start=1):
-        checker = Checker([claim.passage()])
+        checker = Checker([claim.passage()], judge=judge)
         found = checker.check(claim.text)
         pairs.append((claim.label == SUPPORTED, found.score >= checker.threshold))
         alarms += _alarms(checker, claim.evidence, generator)

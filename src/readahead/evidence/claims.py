@@ -39,8 +39,13 @@ MAX_LOG_ODDS = 6.0  # a judge that is certain is still only a judge
 class Judge(Protocol):
     """Another opinion on a claim: an entailment model, or a verifier's yes or no."""
 
-    def __call__(self, claim: str, passages: Sequence[Passage], /) -> float:
-        """Return the probability in [0, 1] that the passages support the claim."""
+    def __call__(self, claim: str, texts: Sequence[str], /) -> float:
+        """Return the probability in [0, 1] that the texts support the claim.
+
+        Args:
+            claim: Behind the question that it answers, if there is one.
+            texts: The sentences that hold most of it, in the order of the passages.
+        """
         ...
 
 
@@ -136,12 +141,12 @@ class Checker:
         """Return the features that need more than words."""
         opinions = {}
         text = f"{question} {claim}".strip()
-        if self._similarity is not None and self._reading.sentences:
-            ranked = sorted(range(len(coverage.shares)), key=lambda i: -coverage.shares[i])
-            best = [self._reading.sentences[i].text for i in ranked[:NUM_COMPARED]]
+        ranked = sorted(range(len(coverage.shares)), key=lambda i: -coverage.shares[i])
+        best = [self._reading.sentences[i].text for i in sorted(ranked[:NUM_COMPARED])]
+        if self._similarity is not None and best:
             opinions["similarity"] = max(self._similarity(text, best))
-        if self._judge is not None:
-            opinions["judge"] = log_odds(self._judge(text, self._reading.passages))
+        if self._judge is not None and best:
+            opinions["judge"] = log_odds(self._judge(text, best))
         return opinions
 
     def _supporting(self, claim: str, coverage: Coverage) -> tuple[ClaimSpan, ...]:

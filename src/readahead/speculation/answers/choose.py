@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from readahead.evidence.claims import Checker, Claim
+from readahead.evidence.claims import Checker, Claim, Judge
 from readahead.evidence.terms import read_terms
 from readahead.logistic import Logistic
 from readahead.speculation.answers.pool import Candidate
@@ -76,6 +76,7 @@ def rate(
     judged: Sequence[Judged] | None = None,
     *,
     model: Logistic | None = None,
+    judge: Judge | None = None,
 ) -> list[Rated]:
     """Return the candidates with their probabilities, the most probable first.
 
@@ -86,9 +87,10 @@ def rate(
         hits: The passages that were retrieved, as the candidates count them.
         judged: What the verifier thinks of each candidate; None if it was not asked.
         model: From signals to probabilities; None: the one that is shipped.
+        judge: A second opinion for the evidence checker.
     """
     model = model or fitted("evidence" if judged is None else "verified")
-    checker = Checker([hit.passage for hit in hits])
+    checker = Checker([hit.passage for hit in hits], judge=judge)
     claims = [checker.check(one.answer, question=question) for one in candidates]
     told = signals(question, candidates, drafts, hits, claims, judged)
     rated = [

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 
 from readahead.config import DraftsConfig
+from readahead.evidence import Judge
 from readahead.lm.base import Cancelled, TextModel, never
 from readahead.retrieval.base import Vectors
 from readahead.speculation.answers.calibration import Calibration
@@ -114,6 +115,7 @@ class Speculator:
         target: Drafts and judges by the preset ``accurate``; may be the drafter.
         config: Which preset, how many drafts, from which probability on to answer.
         calibration: From the probability of the shipped model to that on the user's own questions.
+        judge: Of claims, beside the evidence checker; None: there is none.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class Speculator:
         config: DraftsConfig,
         *,
         calibration: Calibration | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._config = config
         limits = (config.with_rationale, config.max_new_tokens)
@@ -131,6 +134,7 @@ class Speculator:
         self._drafter = Drafter(drafter, *limits) if is_fast else self._target
         self._verifier = Verifier(target)
         self._calibration = calibration
+        self._judge = judge
 
     def answer(
         self,
@@ -281,7 +285,9 @@ class Speculator:
         judged = None if asked.cancelled() else self._judged(asked, candidates)
         if asked.cancelled():
             return replace(outcome, is_cancelled=True)
-        rated = self._calibrated(rate(asked.question, candidates, drafts, asked.hits, judged))
+        rated = self._calibrated(
+            rate(asked.question, candidates, drafts, asked.hits, judged, judge=self._judge)
+        )
         choice = choose(rated, threshold=outcome.threshold, also=self.also)
         return replace(outcome, choice=choice, num_saved=num_saved)
 
