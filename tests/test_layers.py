@@ -19,11 +19,14 @@ ALLOWED: dict[str, set[str]] = {
     "turns": {"errors"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "drafted": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
-    "rapid": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation"},
+    "retrieved": BASE | MIDDLE | {"knowledge", "speculation"},
+    "rapid": BASE | MIDDLE | {"reply", "turns", "plain", "retrieved", "knowledge", "speculation"},
     "engine": BASE
     | MIDDLE
     | {"reply", "turns", "plain", "drafted", "rapid", "knowledge", "speculation"},
-    "session": BASE | MIDDLE | {"reply", "turns", "plain", "knowledge", "speculation", "engine"},
+    "session": BASE
+    | MIDDLE
+    | {"reply", "turns", "plain", "rapid", "knowledge", "speculation", "engine"},
     "evaluation": BASE
     | MIDDLE
     | {"plain", "drafted", "knowledge", "speculation", "engine", "session"},

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from readahead.config import Config, TokensConfig
 from readahead.errors import ConfigError, InputError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled
+from readahead.lm.dialogue import Exchange, build_dialogue
 from readahead.lm.generate import Piece
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import Context, Prompt, build_prompt
+from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.plain import check_passages, fitting_notes, sampling_params
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
+from readahead.retrieved import Retrieved
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
-from readahead.speculation.tokens.base import Drafter, Pacer
-from readahead.speculation.tokens.context import Selected, budget_tokens, select
-from readahead.speculation.tokens.drafters import (
-    HybridDrafter,
-    ModelDrafter,
-    check_vocabularies,
-)
+from readahead.speculation.tokens.base import Pacer
+from readahead.speculation.tokens.drafters import check_vocabularies
 from readahead.speculation.tokens.governor import FixedPacer, Governor
-from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Passage
 
 METHOD = "rapid"
-NO_TURNS = Context()
+OUTGROWN = "The conversation outgrew the model's context: {} of its first turns were left out."
 
 
 def rule_of(config: TokensConfig) -> Rule:
@@ -84,6 +81,25 @@ class Models:
             check_vocabularies(self.target, self.drafter)
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a conversation about one document has come to.
+
+    Attributes:
+        exchanges: The questions and answers that the next question follows.
+        target: What the target has read, the document among it; None where the prefix tree is all
+            that knows of it.
+        drafter: What the drafter has read.
+    """
+
+    exchanges: tuple[Exchange, ...] = ()
+    target: Reading | None = None
+    drafter: Reading | None = None
+
+
+NO_PAST = Past()
+
+
 class RapidRun:
     """Reads a document, drafts from its best part, verifies, cites, and traces it all.
 
@@ -94,8 +110,9 @@ class RapidRun:
         question: What is asked.
         max_prompt_tokens: Of the target.
         turns: Who has the models.
-        context: The earlier turns about the same document.
-        on: What the target has read of them.
+        past: What was asked about the same document before.
+        query: What the drafter's passages are retrieved for; "" is the question.
+        notes: What the reader should know besides.
     """
 
     def __init__(
@@ -107,8 +124,9 @@ class RapidRun:
         max_prompt_tokens: int,
         turns: Turns,
         *,
-        context: Context = NO_TURNS,
-        on: Reading | None = None,
+        past: Past = NO_PAST,
+        query: str = "",
+        notes: Sequence[str] = (),
     ) -> None:
         self._knowledge = knowledge
         self._config = knowledge.config
@@ -117,8 +135,30 @@ class RapidRun:
         self._question = question
         self._max_prompt_tokens = max_prompt_tokens
         self._turns = turns
-        self._context = context
-        self._on = on
+        self._past = past
+        self._query = query or question
+        self._notes = notes
+        self._exchanges = past.exchanges
+        self._read_ids: list[int] = []  # prompt and answer
+        self._num_prompt_tokens = 0
+        self._reading: Reading | None = None
+        self._retrieved: Retrieved | None = None
+
+    def past(self, *, is_answered: bool) -> Past:
+        """Return what the next question follows, once the events have ended without an error.
+
+        Args:
+            is_answered: Whether this question and its answer are part of it.
+        """
+        if self._reading is None or self._retrieved is None:
+            return self._past
+        cache = self._reading.cache
+        exchanges = self._past.exchanges
+        if is_answered:
+            answer_ids = tuple(self._read_ids[self._num_prompt_tokens :])
+            exchanges = (*self._exchanges, Exchange(self._question, answer_ids))
+        read = Reading(cache, tuple(self._read_ids[: cache.length]))
+        return Past(exchanges, read, self._retrieved.reading)
 
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer.
@@ -133,9 +173,9 @@ class RapidRun:
         self._trace.attributes["document"] = name
         passages = self._passages(name)
         prompt = self._prompt(passages)
-        selected = self._selected(prompt)
-        reply = self._reply(prompt.passages, fitting_notes(prompt))
-        yield from reply.events(self._turns.steps(self._pieces(prompt, selected, cancelled)))
+        self._retrieved = retrieved = self._retrieve(prompt)
+        reply = self._reply(prompt.passages, (*self._notes, *fitting_notes(prompt)))
+        yield from reply.events(self._turns.steps(self._pieces(prompt, retrieved, cancelled)))
 
     def _document(self, filter: Filter | None) -> str:
         """Return the document that is asked about: the one named, or that of the best passage."""
@@ -159,83 +199,66 @@ class RapidRun:
 
     def _prompt(self, passages: Sequence[Passage]) -> Prompt:
         with self._trace.span("prompt") as span:
-            prompt = build_prompt(
+            dialogue = build_dialogue(
                 self._models.target.tokenizer,
                 self._question,
                 passages,
+                self._past.exchanges,
                 max_tokens=self._max_prompt_tokens,
-                context=self._context,
             )
+            prompt, self._exchanges = dialogue.prompt, dialogue.exchanges
             span.attributes["num_passages"] = len(prompt.passages)
+            span.attributes["num_turns"] = len(self._exchanges)
         check_passages(prompt, self._max_prompt_tokens)
+        if left_out := len(self._past.exchanges) - len(self._exchanges):
+            self._notes = (*self._notes, OUTGROWN.format(left_out))
         self._trace.count("prompt_tokens", len(prompt.token_ids))
         shown = [{"id": passage.id, "score": 0.0} for passage in prompt.passages]
         self._trace.attributes["passages"] = shown
         return prompt
 
-    def _selected(self, prompt: Prompt) -> Selected:
-        """Return which passages of those that the target reads the drafter reads, too."""
-        config = self._config.tokens
-        sizes = [stop - start for start, stop in prompt.spans]
-        budget = budget_tokens(sum(sizes), config.context_tokens, config.context_share)
-        with self._trace.span("retrieve") as span:
-            selected = select(
-                self._similarities(prompt.passages),
-                sizes,
-                min_similarity=config.context_min_similarity,
-                max_tokens=budget,
-            )
-            span.attributes |= {
-                "passages": [prompt.passages[place].id for place in selected.best_first],
-                "num_tokens": selected.num_tokens,
-                "is_fallback": selected.is_fallback,
-            }
-        self._trace.count("retrievals")
-        return selected
-
-    def _similarities(self, passages: Sequence[Passage]) -> list[float]:
-        """Return how alike question and passages are; by words where nothing is embedded."""
-        knowledge = self._knowledge
-        embedder, vectors = knowledge.embedder, knowledge.vectors(passages)
-        if embedder is not None and vectors is not None:
-            return [float(one) for one in vectors @ embedder.embed_query(self._question)[0]]
-        where = Filter(documents=(passages[0].document,)) if passages else None
-        hits = knowledge.search(self._question, max(1, len(passages)), filter=where)
-        rank = {hit.passage.id: 1 / place for place, hit in enumerate(hits, start=1)}
-        return [rank.get(passage.id, 0.0) for passage in passages]
-
-    def _pieces(self, prompt: Prompt, selected: Selected, cancelled: Cancelled) -> Generator[Piece]:
-        """Read the document, of which the tree keeps all but the question, and decode."""
-        models, config = self._models, self._config.tokens
-        reading = models.reader.read(
-            prompt.parts[:-2], self._on, cancelled=cancelled, trace=self._trace
+    def _retrieve(self, prompt: Prompt) -> Retrieved:
+        return Retrieved(
+            self._knowledge,
+            self._models.target,
+            self._models.drafter,
+            self._question,
+            prompt,
+            self._exchanges,
+            self._trace,
+            query=self._query,
+            on=self._past.drafter,
         )
-        yield from decode.stream(
-            models.target,
-            prompt.token_ids,
-            sampling_params(self._config.generation),
-            self._drafter(prompt, selected),
-            rule=rule_of(config),
-            pacer=pacer_of(config, models.governor),
-            cache=reading.cache,
+
+    def _pieces(
+        self, prompt: Prompt, retrieved: Retrieved, cancelled: Cancelled
+    ) -> Generator[Piece]:
+        """Read the document, which the tree keeps, and what was said since, and decode."""
+        models, config = self._models, self._config.tokens
+        self._read_ids = list(prompt.token_ids)
+        self._num_prompt_tokens = len(prompt.token_ids)
+        self._reading = models.reader.read(
+            prompt.parts[:-2],
+            self._past.target,
+            num_kept=1 + len(prompt.passages),
             cancelled=cancelled,
             trace=self._trace,
         )
-
-    def _drafter(self, prompt: Prompt, selected: Selected) -> Drafter:
-        config, models = self._config.tokens, self._models
-        texts = [prompt.token_ids[slice(*prompt.spans[place])] for place in selected.best_first]
-        document = prompt.token_ids[prompt.spans[0][0] : prompt.spans[-1][1]]
-        lookup = LookupDrafter(Sources([*texts, document]))
-        if models.drafter is None:
-            return lookup
-        passages = [prompt.passages[place] for place in selected.places]
-        room = models.drafter.max_context_tokens - self._config.generation.max_new_tokens
-        own = build_prompt(models.drafter.tokenizer, self._question, passages, max_tokens=room)
-        model = ModelDrafter(
-            models.drafter, own.token_ids, vocabulary_size=models.target.vocabulary_size
+        pieces = decode.stream(
+            models.target,
+            prompt.token_ids,
+            sampling_params(self._config.generation),
+            retrieved.drafter(),
+            rule=rule_of(config),
+            pacer=pacer_of(config, models.governor),
+            cache=self._reading.cache,
+            cancelled=cancelled,
+            trace=self._trace,
         )
-        return model if config.drafter == "rag" else HybridDrafter(lookup, model)
+        with closing(pieces):
+            for piece in pieces:
+                self._read_ids += piece.token_ids
+                yield piece
 
     def _reply(self, passages: Sequence[Passage], notes: Sequence[str] = ()) -> Reply:
         return Reply(
