@@ -24,6 +24,7 @@ from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Pacer
 from readahead.speculation.tokens.drafters import check_vocabularies
 from readahead.speculation.tokens.governor import FixedPacer, Governor
+from readahead.speculation.tokens.summary import summary
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Passage
@@ -255,10 +256,13 @@ class RapidRun:
             cancelled=cancelled,
             trace=self._trace,
         )
-        with closing(pieces):
-            for piece in pieces:
-                self._read_ids += piece.token_ids
-                yield piece
+        try:
+            with closing(pieces):
+                for piece in pieces:
+                    self._read_ids += piece.token_ids
+                    yield piece
+        finally:
+            self._trace.attributes["speculation"] = summary(self._trace, config.mode)
 
     def _reply(self, passages: Sequence[Passage], notes: Sequence[str] = ()) -> Reply:
         return Reply(

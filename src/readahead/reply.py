@@ -14,6 +14,7 @@ from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usa
 
 Event = str | Citation | Answer
 NOTHING_FOUND = "No passage of the knowledge base matches the question."
+RETRIEVAL_SPANS = ("encode", "search", "retrieve")
 CUT_OFF = "The answer was cut off at {} tokens; raise generation.max_new_tokens."
 
 
@@ -135,8 +136,14 @@ class Reply:
             timing=self._timing(e2e_s),
             finish_reason=finish_reason,
             notes=(*tally.notes, *self._notes, *self._length_notes(finish_reason)),
+            speculation=self._speculation(),
             trace_id=self._trace.id,
         )
+
+    def _speculation(self) -> Mapping[str, object]:
+        """Return what is noted of draft tokens."""
+        noted = self._trace.attributes.get("speculation")
+        return noted if isinstance(noted, dict) else {}
 
     def _length_notes(self, finish_reason: FinishReason) -> tuple[str, ...]:
         if finish_reason != "length":
@@ -160,7 +167,7 @@ class Reply:
         return Timing(
             ttft_s=self._ttft_s,
             e2e_s=e2e_s,
-            retrieval_s=trace.total_s("encode", asked_s) + trace.total_s("search", asked_s),
+            retrieval_s=sum(trace.total_s(name, asked_s) for name in RETRIEVAL_SPANS),
             prefill_s=trace.total_s("prefill", asked_s),
             tpot_s=(e2e_s - self._ttft_s) / num_later_tokens,
         )

@@ -169,6 +169,7 @@ class Answer:
         notes: What the reader should know: dropped passages, markers the model made up.
         audit: All that was drafted, and why this was chosen, as JSON values; empty for what was
             not drafted.
+        speculation: What draft tokens came to, as JSON values; empty where none were asked for.
     """
 
     text: str
@@ -181,4 +182,5 @@ class Answer:
     finish_reason: FinishReason = "stop"
     notes: tuple[str, ...] = ()
     audit: Mapping[str, object] = field(default_factory=dict)
+    speculation: Mapping[str, object] = field(default_factory=dict)
     trace_id: str = ""

@@ -154,6 +154,69 @@ def test_drafts_are_explained(cli: Cli, kb: Path, target: Path) -> None:
     assert not any("{" in line for line in shown)
 
 
+def test_drafts_of_a_plain_answer_are_explained(
+    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafting takes too long: what was written until then is shown, and kept."""
+    monkeypatch.setenv("READAHEAD_DRAFTS__TIMEOUT_S", "1e-9")
+    options = (*DRAFTS, "--target", target, "--max-new-tokens", "4")
+    outcome = cli("ask", QUESTION, *options, "--explain")
+    told = " ".join(outcome.out.split())
+    assert "answered plainly: drafting took longer than 1e-09 s" in told
+    assert "first token" in outcome.err
+    id = outcome.err.split("trace ")[1].split()[0]
+    assert "answered plainly: drafting took longer" in cli("trace", id).out
+    answer = cli("ask", QUESTION, *options, "--json").json
+    assert (answer["method"], answer["audit"]["drafts"]) == ("plain", [])
+
+
+RAPID = ("--method", "rapid")
+TIDES = ("--document", "docs/tides.md")
+
+
+def test_rapid_carries_what_draft_tokens_came_to(cli: Cli, kb: Path, target: Path) -> None:
+    options = ("--target", target, "--max-new-tokens", "8", "--json")
+    outcome = cli("ask", QUESTION, *RAPID, *TIDES, *options, "--draft-tokens", "3")
+    answer = outcome.json
+    assert (outcome.status, answer["method"]) == (0, "rapid")
+    assert set(ANSWER_KEYS) <= set(answer)
+    speculation = answer["speculation"]
+    assert speculation["mode"] == "exact"
+    assert speculation["num_rounds"] == len(speculation["rounds"])
+    assert speculation["seconds"]["verify_s"] > 0
+    assert answer["timing"]["retrieval_s"] > 0
+    plain = cli("ask", QUESTION, *options)
+    assert "speculation" not in plain.json
+
+
+@pytest.mark.parametrize("drafting", ["lookup", "rag", "hybrid"])
+def test_rapid_is_explained(cli: Cli, kb: Path, target: Path, drafting: str) -> None:
+    options = ("--target", target, "--drafting", drafting, "--draft-tokens", "3", "--explain")
+    outcome = cli("ask", QUESTION, *RAPID, *TIDES, *options, "--max-new-tokens", "16")
+    assert outcome.status == 0
+    lines = outcome.out.splitlines()
+    (head,) = [number for number, line in enumerate(lines) if " rounds · " in line]
+    assert any(line.split()[:2] == ["seconds", "retrieval"] for line in lines[head:])
+    assert ("the drafter read" in outcome.out) == (drafting != "lookup")
+    assert max(map(cell_len, lines[head:])) <= 100
+    id = outcome.err.split("trace ")[1].split()[0]
+    shown = cli("trace", id).out.splitlines()
+    assert lines[head] in shown
+    assert any(line.startswith("  rounds: ■ copied") for line in shown)
+
+
+def test_a_drafter_may_be_named(cli: Cli, kb: Path, target: Path) -> None:
+    options = ("--target", target, "--drafter", target, "--draft-tokens", "2", "--json")
+    answer = cli("ask", QUESTION, *RAPID, *TIDES, *options, "--max-new-tokens", "8").json
+    assert answer["speculation"]["read"]["num_prompt_tokens"] > 0
+
+
+def test_another_law_tells_its_gap(cli: Cli, kb: Path, target: Path) -> None:
+    law = ("--drafting", "rag", "--mode", "augmented", "--eta", "5", "--explain")
+    outcome = cli("ask", QUESTION, *RAPID, *TIDES, *law, "--target", target)
+    assert "mode augmented: approximate; total variation from the target " in outcome.out
+
+
 def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path) -> None:
     outcome = cli("ask", QUESTION, "--kind", "table", "--target", target)
     assert "No passage of the knowledge base matches" in outcome.out
@@ -163,7 +226,7 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "magic"), "There is no method 'magic'. Use: plain, drafts."),
+        (("--method", "magic"), "There is no method 'magic'. Use: plain, drafts, rapid."),
         (("--dtype", "float12"), "'models.dtype' is not usable: Input should be 'auto', 'float32'"),
         (("--device", "abacus"), "There is no device 'abacus'"),
         (("--temperature", "-1"), "greater than or equal to 0 (got -1.0)"),
@@ -174,9 +237,22 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
         (("--threshold", "1.5"), "'1.5' is no threshold. Give strict, lenient or a probability"),
         (("--threshold", "nan"), "'nan' is no threshold."),
         (("--threshold", "high"), "'high' is no threshold."),
-        (("--preset", "slow"), "'drafts.preset' is not usable: Input should be 'fast' or"),
-        (("--explain",), "--explain is of drafts; the method 'plain' has none. Add: --method"),
-        (("--method", "drafts", "--drafter", "gpt9"), "No model is called 'gpt9'"),
+        (("--preset", "best"), "--preset is 'best'. Use: fast, accurate."),
+        (("--explain",), "--explain is of the method drafts or rapid, not of 'plain'. Add: --met"),
+        (("--method", "rapid", "--preset", "fast"), "--preset is of the method drafts, not of 'r"),
+        (("--drafting", "rag"), "--drafting is of the method rapid, not of 'plain'. Add: --metho"),
+        (("--eta", "0"), "--eta is of the method rapid, not of 'plain'"),
+        (("--method", "drafts", "--draft-tokens", "0"), "--draft-tokens is of the method rapid"),
+        ((*RAPID, "--drafting", "eagle"), "--drafting is 'eagle'. Use: auto, lookup, rag, hybrid."),
+        ((*RAPID, "--mode", "fast"), "--mode is 'fast'. Use: exact, augmented, paper, ensemble."),
+        ((*RAPID, "--mode", "paper"), "--mode paper needs a model's distributions, and --drafting"),
+        ((*RAPID, "--eta", "5"), "--eta is of the modes augmented and paper, not of 'exact'. Add"),
+        ((*RAPID, "--eta", "-1"), "'tokens.eta' is not usable: Input should be greater than or eq"),
+        ((*RAPID, "--draft-tokens", "65"), "'tokens.num_draft_tokens' is not usable: Input should"),
+        ((*RAPID, "--drafting", "lookup", "--drafter", "x"), "--drafter names a model, and --draf"),
+        ((*RAPID, "--document", "docs"), "2 documents are named; the method 'rapid' reads one."),
+        ((*RAPID, "--document", "a b.md"), "readahead ls; or add it: readahead add 'a b.md'"),
+        (("--method", "drafts", "--drafter", "gpt9"), "No model is called 'gpt9'. Try qwen"),
     ],
 )
 def test_a_bad_option_of_ask_is_named(
@@ -191,7 +267,9 @@ def test_a_target_that_cannot_be_had_is_named(cli: Cli, kb: Path, place: Path) -
     missing = cli("ask", QUESTION)
     assert missing.status == 2
     assert "Bring it with: readahead pull qwen2.5-coder-0.5b" in missing.error
-    assert "No model is called 'gpt9'" in cli("ask", QUESTION, "--target", "gpt9").error
+    unknown = cli("ask", QUESTION, "--target", "minilm-l6-v3").error
+    assert "No model is called 'minilm-l6-v3'" in unknown
+    assert "qwen2.5-coder-0.5b" in unknown and "all-minilm" not in unknown
     (place / "empty").mkdir()
     assert "holds no config.json" in cli("ask", QUESTION, "--target", "empty").error
 

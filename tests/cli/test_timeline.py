@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from readahead.cli.output import COLUMNS
 from readahead.cli.timeline import num_seconds, timeline
 from tests.cli.test_explain import answered, audit
+from tests.cli.test_speculated import speculation
 
 
 def span(name: str, start_s: float, end_s: float | None, **more: Any) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def test_a_timeline_tells_all_there_is() -> None:
         trace(inject=[CONSIDERED, {**CONSIDERED, "query": "潮" * 200, "retrieved": []}]),
         trace(prefetch={"guessed": ["1.1.0"] * 90, "policy": "same-set"}),
         trace(drafts=audit(answered("1846"))),
+        trace(speculation=speculation()),
         trace(span("decode", 1000.0, 9999.0, count=10**6 - 1), e2e_s=9999.0),
     ],
 )
@@ -158,3 +160,10 @@ def test_drafts_are_told_as_tables() -> None:
     lines = list(timeline(trace(drafts=audit(answered("1846")), method="drafts", answer="1846")))
     assert any(line.startswith("  2 drafts, 3 not needed") for line in lines)
     assert not any("{" in line for line in lines)
+
+
+def test_rounds_are_summed_up_and_drawn() -> None:
+    lines = list(timeline(trace(speculation=speculation(), method="rapid", answer="1846")))
+    assert any(line.startswith("  5 rounds · 20 draft tokens") for line in lines)
+    assert any(line.endswith(" s  + ■■■■+ ●●○○+ ◆◇◇+") for line in lines)
+    assert not any("{" in line or "speculation" in line for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, cast, get_args
@@ -43,12 +44,13 @@ Metadata = Annotated[
 ]
 
 
-def document_names(store: Store, given: Iterable[str]) -> list[str]:
+def document_names(store: Store, given: Iterable[str], *, to_add: bool = False) -> list[str]:
     """Return the names of the documents that ``given`` means.
 
     Args:
         store: That holds them.
         given: Names or ids of documents, files of many documents, and folders.
+        to_add: Whether what is missing may be wanted, and the error says how to add it.
 
     Raises:
         NotFound: One of them means no document.
@@ -59,7 +61,10 @@ def document_names(store: Store, given: Iterable[str]) -> list[str]:
         path = shown_path(Path(text)) if text else ""  # ./notes//a.md was added as notes/a.md
         found = _called(infos, text) or _called(infos, path) or _below(infos, path)
         if not found:
-            raise NotFound(f"There is no document {text!r}.", remedy="List them: readahead ls")
+            hint = f"; or add it: readahead add {shlex.quote(text)}" if to_add else ""
+            raise NotFound(
+                f"There is no document {text!r}.", remedy=f"List them: readahead ls{hint}"
+            )
         names |= dict.fromkeys(found)
     return list(names)
 
@@ -98,7 +103,7 @@ def search_filter(
         if kind not in KINDS:
             raise InputError(f"There is no kind {kind!r}.", remedy=f"Use: {', '.join(KINDS)}.")
     return Filter(
-        documents=tuple(document_names(store, documents or ())),
+        documents=tuple(document_names(store, documents or (), to_add=True)),
         kinds=cast("tuple[PassageKind, ...]", tuple(kinds or ())),
         metadata=dict(_condition(text) for text in metadata or ()),
     )

@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 import typer
 
 from readahead.cli.output import note
-from readahead.config import Config, Dtype, load_config
+from readahead.config import Config, DraftsConfig, Dtype, TokensConfig, load_config
 from readahead.errors import InputError
 from readahead.knowledge import STDIN, KnowledgeBase
 
@@ -37,13 +37,54 @@ Precision = Annotated[
 ]
 Drafter = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="What writes drafts; else the target does."),
+    typer.Option(metavar="MODEL", help="What writes drafts, or draft tokens; else the target."),
 ]
+
+
+def preset_of(text: str | None) -> str | None:
+    """Return a preset of drafts; None if it was not given.
+
+    Raises:
+        InputError: There is no such preset.
+    """
+    presets = get_args(DraftsConfig.model_fields["preset"].annotation)
+    if text is None or text in presets:
+        return text
+    raise InputError(f"--preset is {text!r}.", remedy=f"Use: {', '.join(presets)}.")
+
+
 Preset = Annotated[
     str | None,
     typer.Option(
         metavar="PRESET",
+        callback=preset_of,
         help="Of drafts: fast (the drafter drafts) or accurate (the target does, and scores).",
+    ),
+]
+Drafting = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="Of rapid: lookup copies tokens; rag: a model that reads the best part of the "
+        "document drafts them; hybrid: both.",
+    ),
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="Of rapid: exact, the target's own law; or augmented, paper, ensemble, which are "
+        "approximate.",
+    ),
+]
+Eta = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="Of augmented and paper: how strongly the drafter is heeded."),
+]
+DraftTokens = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Of rapid: for each forward pass; else as many as measured costs allow."
     ),
 ]
 TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
@@ -98,6 +139,18 @@ def threshold_of(text: str | None) -> str | float | None:
     raise InputError(
         f"{text!r} is no threshold.", remedy="Give strict, lenient or a probability in [0, 1]."
     )
+
+
+def one_of(option: str, value: str | None, setting: str) -> str | None:
+    """Return the value of an option of ``TokensConfig.setting``, None if it was not given.
+
+    Raises:
+        InputError: It is not one of those that the setting may have.
+    """
+    choices = get_args(TokensConfig.model_fields[setting].annotation)
+    if value is None or value in choices:
+        return value
+    raise InputError(f"{option} is {value!r}.", remedy=f"Use: {', '.join(choices)}.")
 
 
 def note_words_only(knowledge: KnowledgeBase) -> None:

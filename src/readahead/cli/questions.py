@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,14 +12,19 @@ from readahead.cli.filters import Documents, Kinds, Metadata, search_filter
 from readahead.cli.options import (
     Device,
     Drafter,
+    Drafting,
+    DraftTokens,
+    Eta,
     Json,
     Kb,
     LexicalOnly,
+    Mode,
     Precision,
     Preset,
     Target,
     TopK,
     note_words_only,
+    one_of,
     settings,
     text_of,
     threshold_of,
@@ -34,11 +40,14 @@ from readahead.cli.output import (
     say,
     say_json,
     say_styled,
+    waiting,
     working,
 )
+from readahead.cli.speculated import table
+from readahead.config import Config
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
-from readahead.types import Answer
+from readahead.types import Answer, Citation
 
 if TYPE_CHECKING:
     from readahead.engine import Engine
@@ -67,9 +76,25 @@ Threshold = Annotated[
 ]
 Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Show all drafts, why one was chosen, and its evidence."),
+    typer.Option(
+        "--explain",
+        help="Show all drafts, why one was chosen, and its evidence; of rapid, what draft tokens "
+        "came to.",
+    ),
 ]
-DRAFTS = "drafts"
+DRAFTS, RAPID = "drafts", "rapid"
+WAITED_FOR = {DRAFTS: "Drafting", RAPID: "Reading the document"}
+METHODS_OF = {
+    "explain": (DRAFTS, RAPID),
+    "drafter": (DRAFTS, RAPID),
+    "preset": (DRAFTS,),
+    "threshold": (DRAFTS,),
+    "drafting": (RAPID,),
+    "mode": (RAPID,),
+    "eta": (RAPID,),
+    "draft-tokens": (RAPID,),
+}
+MODES_WITH_ETA = ("augmented", "paper")
 SHOWN_CELLS = 240
 
 
@@ -112,7 +137,8 @@ def ask(
         typer.Option(
             metavar="METHOD",
             help="plain: retrieve, then answer; drafts: draft several answers small, and choose by "
-            "evidence.",
+            "evidence; rapid: read a whole document, that of --document or of the best passage, "
+            "and draft tokens from its best part.",
         ),
     ] = "plain",
     k: TopK = None,
@@ -120,6 +146,10 @@ def ask(
     drafter: Drafter = None,
     preset: Preset = None,
     threshold: Threshold = None,
+    drafting: Drafting = None,
+    mode: Mode = None,
+    eta: Eta = None,
+    draft_tokens: DraftTokens = None,
     device: Device = None,
     dtype: Precision = None,
     max_new_tokens: MaxNewTokens = None,
@@ -149,40 +179,95 @@ def ask(
         models__drafter=drafter,
         drafts__preset=preset,
         drafts__threshold=threshold_of(threshold),
+        tokens__drafter=one_of("--drafting", drafting, "drafter"),
+        tokens__mode=one_of("--mode", mode, "mode"),
+        tokens__eta=eta,
+        tokens__num_draft_tokens=draft_tokens,
     )
-    _check_drafts(method, explain=explain, drafter=drafter, preset=preset, threshold=threshold)
+    given = {
+        "explain": explain or None,
+        "drafter": drafter,
+        "preset": preset,
+        "threshold": threshold,
+        "drafting": drafting,
+        "mode": mode,
+        "eta": eta,
+        "draft-tokens": draft_tokens,
+    }
+    _check_method(method, [name for name, value in given.items() if value is not None])
+    if method == RAPID:
+        _check_rapid(config, with_drafter=drafter is not None, with_eta=eta is not None)
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
         engine = _engine(knowledge, method)
         if as_json:
-            say_json(answer_json(engine.ask(text, method=method, filter=chosen)))
+            with waiting(WAITED_FOR.get(method, "Answering")):
+                answer = engine.ask(text, method=method, filter=chosen)
+            say_json(answer_json(answer))
             return
-        answer = print_answer(engine.stream(text, method=method, filter=chosen))
+        events = engine.stream(text, method=method, filter=chosen)
+        answer = print_answer(_awaited(events, WAITED_FOR.get(method, "Answering")))
         if explain:
             _explain(answer, knowledge)
 
 
-def _check_drafts(method: str, **options: object) -> None:
-    """Raise InputError if an option is of drafts, and the method is not."""
-    given = [f"--{name}" for name, value in options.items() if value]
-    if given and method != DRAFTS:
+def _awaited(
+    events: Iterator[str | Citation | Answer], description: str
+) -> Iterator[str | Citation | Answer]:
+    """Yield ``events``, telling who waits for the first of them what takes so long."""
+    with waiting(description):
+        first = next(events)
+    yield first
+    yield from events
+
+
+def _check_method(method: str, given: Iterable[str]) -> None:
+    """Raise InputError if an option is of another method."""
+    for name in given:
+        if method not in (methods := METHODS_OF[name]):
+            raise InputError(
+                f"--{name} is of the method {' or '.join(methods)}, not of {method!r}.",
+                remedy=f"Add: --method {' or --method '.join(methods)}",
+            )
+
+
+def _check_rapid(config: Config, *, with_drafter: bool, with_eta: bool) -> None:
+    """Raise InputError if options of rapid do not go together."""
+    drafting, mode = config.tokens.drafter, config.tokens.mode
+    if mode != "exact" and drafting != "rag":
         raise InputError(
-            f"{given[0]} is of drafts; the method {method!r} has none.",
-            remedy="Add: --method drafts",
+            f"--mode {mode} needs a model's distributions, and --drafting is {drafting!r}.",
+            remedy="Add: --drafting rag",
+        )
+    if with_eta and mode not in MODES_WITH_ETA:
+        raise InputError(
+            f"--eta is of the modes {' and '.join(MODES_WITH_ETA)}, not of {mode!r}.",
+            remedy="Add: --mode augmented --drafting rag",
+        )
+    if with_drafter and drafting == "lookup":
+        raise InputError(
+            "--drafter names a model, and --drafting lookup uses none.",
+            remedy="Leave one of them out, or say --drafting hybrid.",
         )
 
 
 def _explain(answer: Answer, knowledge: KnowledgeBase) -> None:
     """Print all that was drafted, if this is what was answered."""
+    if answer.speculation:
+        say()
+        for row in table(answer.speculation):
+            say(row)
     if not answer.audit:
-        note("There is nothing to explain: the answer is not one of drafts.")
+        if not answer.speculation:
+            note("There is nothing to explain: nothing was drafted.")
         return
     say()
     for row in tables(answer.audit):
         say(row)
-    say()
+    if answer.audit["candidates"]:
+        say()
     for line in evidence(answer.audit, knowledge.store.passage, is_coloured=is_coloured()):
         say_styled(line)
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from readahead.cli.explain import tables
 from readahead.cli.output import COLUMNS, one_line, wrapped
+from readahead.cli.speculated import drawn, table
 
 MIN_NAME, MAX_NAME = 8, 24
 # From seldom busy to always: an aggregated span covers the pauses between its steps, too.
 SHADES = "░▒▓█"
 _TOLD_ELSEWHERE = frozenset(
-    ("question", "answer", "asked_s", "e2e_s", "passages", "citations", "drafts", "inject")
+    "question answer asked_s e2e_s passages citations drafts inject speculation".split()
 )
 # What happened long before the question was asked is listed, but not drawn.
 MAX_TYPING_S = 15.0
@@ -55,6 +56,10 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     if drafts := attributes.get("drafts"):
         yield ""
         yield from tables(drafts)
+    if speculation := attributes.get("speculation"):
+        yield ""
+        yield from table(speculation)
+        yield from drawn(speculation["rounds"])
     if answer := attributes.get("answer"):
         yield ""
         yield from wrapped(str(answer), "  ")

@@ -1,0 +1,92 @@
+"""Tells what speculation on tokens came to, for people; knows not where it was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from readahead.cli.output import COLUMNS, one_line, wrapped
+
+MAX_ROUNDS = 400  # drawn of one answer
+SHOWN_POSITIONS = 16
+LEGEND = "■ copied, ● by the model, ◆ by both, hollow where rejected, + the target's own"
+# An accepted and a rejected token, by what drafted them.
+_MARKS = {"lookup": ("■", "□"), "model": ("●", "○")}
+_MIXED = ("◆", "◇")
+_OWN = "+"
+_PHASES = ("retrieval", "prefill", "drafter_prefill", "draft", "verify")
+
+
+def table(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that sum up an answer's draft tokens: how many, whose, when, from what.
+
+    No line takes more than ``COLUMNS`` columns of the terminal.
+
+    Args:
+        told: As ``Answer.speculation``; what it lacks is not told.
+    """
+    yield one_line(
+        f"  {told['num_rounds']} rounds · {told['num_draft_tokens']} draft tokens, "
+        f"{told['num_accepted_tokens']} accepted ({told['draft_acceptance_rate']:.2f}) · "
+        f"{told['mean_acceptance_length']:.2f} tokens per forward of the target",
+        COLUMNS,
+    )
+    yield from _columns("source", "{:>8}", list(told["drafted"]))
+    yield from _columns("drafted", "{:>8}", list(told["drafted"].values()))
+    yield from _columns("accepted", "{:>8}", [told["accepted"].get(n, 0) for n in told["drafted"]])
+    shares = told["acceptance_by_position"][:SHOWN_POSITIONS]
+    yield from _columns("position", "{:>4}", list(range(1, len(shares) + 1)))
+    yield from _columns("accepted", "{:>4.2f}", shares)
+    if seconds := told.get("seconds"):
+        spent = (f"{name.replace('_', ' ')} {seconds[f'{name}_s']:.2f}" for name in _PHASES)
+        yield f"  {'seconds':<9} {' · '.join(spent)}"
+    if (read := told.get("read")) and "passages" in read:
+        yield from wrapped(_read(read), "  ")
+    if told.get("mode", "exact") != "exact":
+        yield (
+            f"  mode {told['mode']}: approximate; total variation from the target "
+            f"{told['mean_gap']:.4f} a token, in the mean"
+        )
+
+
+def _columns(name: str, form: str, values: Sequence[object]) -> Iterator[str]:
+    if values:
+        yield f"  {name:<9} " + " ".join(map(form.format, values))
+
+
+def _read(read: Mapping[str, Any]) -> str:
+    """Return what the drafting model read, or what was copied from before all else."""
+    did = (
+        f"the drafter read {read['num_prompt_tokens']} tokens, of them"
+        if read["num_prompt_tokens"]
+        else "copied first from"
+    )
+    why = "; none resembles the question, so these are the best" if read["is_fallback"] else ""
+    ids = " ".join(read["passages"])
+    return f"{did} {len(read['passages'])} passages, {read['num_tokens']} tokens{why}: {ids}"
+
+
+def drawn(rounds: Sequence[tuple[float, int, int, str]]) -> Iterator[str]:
+    """Yield lines with a mark for each token of each round, in front of them when they began.
+
+    Args:
+        rounds: When each began, draft tokens, accepted ones, and what drafted them.
+    """
+    if not rounds:
+        return
+    yield f"  rounds: {LEGEND}"
+    line, begun_s = "", rounds[0][0]
+    for start_s, num_drafted, num_accepted, source in rounds[:MAX_ROUNDS]:
+        accepted, rejected = _MARKS.get(source, _MIXED)
+        marks = accepted * num_accepted + rejected * (num_drafted - num_accepted) + _OWN
+        if line and len(line) + 1 + len(marks) > COLUMNS - len(_begun(begun_s)):
+            yield _begun(begun_s) + line
+            line, begun_s = "", start_s
+        line = f"{line} {marks}" if line else marks
+    yield _begun(begun_s) + line
+    if len(rounds) > MAX_ROUNDS:
+        yield f"  and {len(rounds) - MAX_ROUNDS} more rounds"
+
+
+def _begun(seconds: float) -> str:
+    return f"  {seconds:8.3f} s  "

@@ -1,0 +1,35 @@
+"""What speculation came to in one answer, gathered from its trace; knows no model."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from readahead.speculation.tokens.acceptance import Mode
+from readahead.trace import Trace
+
+_SPANS = {
+    "retrieval_s": ("encode", "search", "retrieve"),
+    "prefill_s": ("prefill",),
+    "drafter_prefill_s": ("drafter_prefill",),
+    "draft_s": ("draft",),
+    "verify_s": ("verify",),
+}
+
+
+def summary(trace: Trace, mode: Mode) -> dict[str, object]:
+    """Return JSON values: the tally of draft tokens, where the time went, what the drafter read.
+
+    Args:
+        trace: Of the answer; its attribute ``speculation`` holds the tally, see ``decode.Tally``.
+        mode: The law of acceptance.
+    """
+    tally = cast("dict[str, object]", trace.attributes.get("speculation", {}))
+    seconds = {name: sum(map(trace.total_s, spans)) for name, spans in _SPANS.items()}
+    return {"mode": mode, **tally, "seconds": seconds, "read": _read(trace)}
+
+
+def _read(trace: Trace) -> dict[str, object]:
+    """Return which passages were chosen for the drafter, and how many tokens a model read."""
+    spans = {span.name: span.attributes for span in trace.spans}
+    prompt = spans.get("drafter_prefill", {})
+    return {**spans.get("retrieve", {}), "num_prompt_tokens": prompt.get("num_tokens", 0)}
