@@ -20,6 +20,7 @@ from readahead.cli import (
     health,
     models,
     questions,
+    rapid,
     traces,
     verify,
 )
@@ -73,6 +74,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(evaluations.app, name="eval")
+app.add_typer(rapid.app, name="rapid")
 
 
 def main() -> None:

@@ -1,0 +1,149 @@
+"""What was measured and predicted of drafting tokens, and whether it pays, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from readahead.speculation.tokens.advise import Costs, Growth
+
+MIN_SPEED_UP = 1.05  # less is not told from noise, and not worth a second model
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One way to decode: what was predicted of it, and what came of it.
+
+    Attributes:
+        is_identical: Whether all its tokens are those of plain decoding.
+        acceptance: β as measured.
+        share: ρ, of the rounds that had a draft.
+        tokens_per_forward: Of the target.
+        predicted_tokens_per_forward: By the formulas, from β and the lengths drafted.
+        predicted_speed_up: The same, from the step costs as well.
+        best_gamma: The draft length that would be best with this β and ρ.
+        best_speed_up: What it would bring.
+        break_even: The β from which on it pays with a draft in every round; None: from none.
+    """
+
+    way: str
+    num_new_tokens: int
+    is_identical: bool
+    num_draft_tokens: int
+    acceptance: float
+    share: float
+    tokens_per_forward: float
+    predicted_tokens_per_forward: float
+    speed_up: float
+    predicted_speed_up: float
+    best_gamma: int
+    best_speed_up: float
+    break_even: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one length of context came to.
+
+    Attributes:
+        num_context_tokens: That the target reads, with the question.
+        num_drafter_tokens: That the drafter reads of them.
+        verify_s: From k to what the target takes for k tokens.
+        draft_s: What the drafter takes for one.
+        token_s: A token without drafts, in the decoding loop.
+    """
+
+    num_context_tokens: int
+    num_drafter_tokens: int
+    verify_s: dict[int, float]
+    draft_s: float
+    token_s: float
+    trials: tuple[Trial, ...]
+
+    @property
+    def costs(self) -> Costs:
+        """Return the costs of drafting by the model."""
+        return Costs(self.verify_s, self.draft_s)
+
+    def trial(self, way: str) -> Trial:
+        """Return what came of one way."""
+        return next(trial for trial in self.trials if trial.way == way)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Whether a drafter pays for a target.
+
+    Attributes:
+        lengths: The shortest context first.
+        sentences: In words, at least one for each length.
+    """
+
+    target: str
+    drafter: str
+    lengths: tuple[Measured, ...]
+    sentences: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the advice as JSON values."""
+        return asdict(self)
+
+
+def say(measured: Sequence[Measured], max_context_tokens: int) -> Iterator[str]:
+    """Yield the advice in words: for each length whether the model pays, and what copying brings.
+
+    Args:
+        measured: Lengths of context.
+        max_context_tokens: Of the target.
+    """
+    growth = Growth.of({one.num_context_tokens: one.costs for one in measured})
+    for one in measured:
+        rag, lookup = one.trial("rag"), one.trial("lookup")
+        head = f"At {one.num_context_tokens} tokens "
+        if rag.best_speed_up >= MIN_SPEED_UP:
+            yield head + _worth(rag)
+        else:
+            yield head + _not_worth(rag, one.costs)
+            longer = growth.pays_from(rag.acceptance, MIN_SPEED_UP) if len(measured) > 1 else 0
+            yield _from_where(longer, one.num_context_tokens, max_context_tokens)
+        yield (
+            f"{head}copying decodes {lookup.speed_up:.2f} times as fast as plain, both together "
+            f"{one.trial('hybrid').speed_up:.2f} times."
+        )
+
+
+def _worth(rag: Trial) -> str:
+    return (
+        f"the drafter is worth it: {rag.acceptance:.2f} of its tokens are accepted, "
+        f"{_needed(rag.break_even)}; {rag.best_gamma} of them for each forward pass should decode "
+        f"{rag.best_speed_up:.2f} times as fast as plain."
+    )
+
+
+def _not_worth(rag: Trial, costs: Costs) -> str:
+    return (
+        f"the drafter is not worth it: it costs {costs.c:.2f} of a target step; "
+        f"{rag.acceptance:.2f} of its tokens are accepted, {_needed(rag.break_even)}."
+    )
+
+
+def _needed(break_even: float | None) -> str:
+    if break_even is None:
+        return "and not even all of them would pay"
+    return f"and it pays from {break_even:.2f} on"
+
+
+def _from_where(length: int | None, measured_at: int, max_context_tokens: int) -> str:
+    if length == 0:
+        return "Give several --context to see from which on it would pay."
+    if length is None or length <= measured_at:
+        return "As costs grow with the context, a longer one does not change that."
+    beyond = "" if length <= max_context_tokens else f", but it reads {max_context_tokens} at most"
+    return f"From about {_rounded(length)} tokens of the target's context on it would pay{beyond}."
+
+
+def _rounded(number: int) -> int:
+    """Return a number with two digits that count."""
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return round(number / unit) * unit

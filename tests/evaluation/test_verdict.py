@@ -1,0 +1,70 @@
+import json
+
+from readahead.evaluation.verdict import Advice, Measured, Trial, say
+from readahead.speculation.tokens.advise import Costs, best_gamma, best_speed_up, break_even
+
+
+def measured(num_tokens: int, one_s: float, draft_s: float, beta: float) -> Measured:
+    """Return what a target whose steps take ``one_s``, however many tokens, would come to."""
+    costs = Costs({1: one_s, 17: one_s}, draft_s)
+    trials = [trial(way, beta, costs) for way in ("lookup", "rag", "hybrid")]
+    return Measured(num_tokens, num_tokens // 4, dict(costs.verify_s), draft_s, one_s, (*trials,))
+
+
+def trial(way: str, beta: float, costs: Costs) -> Trial:
+    return Trial(
+        way=way,
+        num_new_tokens=64,
+        is_identical=True,
+        num_draft_tokens=40,
+        acceptance=beta,
+        share=1.0,
+        tokens_per_forward=2.0,
+        predicted_tokens_per_forward=2.1,
+        speed_up=1.5,
+        predicted_speed_up=1.6,
+        best_gamma=best_gamma(beta, costs),
+        best_speed_up=best_speed_up(beta, costs),
+        break_even=break_even(costs),
+    )
+
+
+def test_a_cheap_drafter_is_worth_it() -> None:
+    first, second = say([measured(500, 1.0, 0.2, 0.8)], 8192)
+    assert first.startswith("At 500 tokens the drafter is worth it: 0.80 of its tokens are accept")
+    assert "it pays from 0.20 on" in first
+    assert second == (
+        "At 500 tokens copying decodes 1.50 times as fast as plain, both together 1.50 times."
+    )
+
+
+def test_a_dear_drafter_may_pay_behind_a_longer_context() -> None:
+    costs = [measured(500, 1.05, 0.9, 0.8), measured(2000, 1.2, 0.9, 0.8)]
+    sentences = list(say(costs, 8192))
+    assert sentences[0].startswith(
+        "At 500 tokens the drafter is not worth it: it costs 0.86 of a target step; 0.80 of its"
+    )
+    assert sentences[1].startswith("From about ")
+    assert sentences[1].endswith(" tokens of the target's context on it would pay.")
+    num_tokens = int(sentences[1].split()[2])
+    assert (
+        best_speed_up(0.8, Costs({1: 1 + num_tokens / 9_900, 17: 1 + num_tokens / 9_900}, 0.9)) > 1
+    )
+    assert "but it reads 100 at most" in list(say(costs, 100))[1]
+
+
+def test_a_drafter_that_never_pays_is_told_so() -> None:
+    same = [measured(500, 1.0, 1.1, 0.9), measured(2000, 1.0, 1.1, 0.9)]
+    sentences = list(say(same, 8192))
+    assert "and not even all of them would pay" in sentences[0]
+    assert sentences[1] == "As costs grow with the context, a longer one does not change that."
+    alone = list(say(same[:1], 8192))
+    assert alone[1] == "Give several --context to see from which on it would pay."
+
+
+def test_advice_is_json() -> None:
+    one = measured(500, 1.0, 0.2, 0.8)
+    told = json.loads(json.dumps(Advice("big", "small", (one,), ("Yes.",)).to_json()))
+    assert told["lengths"][0]["verify_s"] == {"1": 1.0, "17": 1.0}
+    assert told["lengths"][0]["trials"][1]["way"] == "rag"
+    assert told["sentences"] == ["Yes."]
