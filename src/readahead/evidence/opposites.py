@@ -206,13 +206,18 @@ def find_oppositions(
 ) -> Iterator[tuple[Sentence, Opposition]]:
     """Yield the sentences that deny the claim; none, if another one agrees with it."""
     said = Stance.of(claim)
-    # A longer one cannot be the same: cheaper than to read all of them.
-    near = (one for one in sentences if len(said.rest) <= 2 * len(one.tokens))
+    near = (one for one in sentences if _may_be_beside(claim, one))
     same = [stance for stance in map(Stance.of, near) if said.is_beside(stance)]
     if not any(said.agrees(stance) for stance in same):
         for stance in same:
             if opposition := said.against(stance):
                 yield stance.sentence, opposition
+
+
+def _may_be_beside(one: Sentence, other: Sentence) -> bool:
+    """Return False for most sentences that are not the same: cheaper than to read all of them."""
+    own, others = one.terms.held, other.terms.held
+    return 3 * len(own & others) >= max(len(own), len(others))
 
 
 def _unlike(words: Sequence[_Word], others: Sequence[_Word]) -> list[_Word]:
