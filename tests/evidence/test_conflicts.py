@@ -29,6 +29,7 @@ ELSE = [
     ("The 3rd season of the show has 10 episodes.", "The 4th season of the show has 12 episodes."),
     ("第二版程序需要4GB内存。", "第三版程序需要8GB内存。"),
     ("程序2.0版需要4GB内存。", "程序3.0版需要8GB内存。"),
+    ("第一章共有20页。", "第二章共有35页。"),
     ("第三季度利润增长了5%。", "第四季度利润增长了7%。"),
     # another subject
     ("Lake Huron is 229 metres deep.", "Lake Erie is 64 metres deep."),
@@ -79,6 +80,8 @@ OPPOSITES = [
     ("The harbour lies north of the town.", "The harbour lies south of the town."),
     ("It is the largest lake of the country.", "It is the smallest lake of the country."),
     ("The firm made a profit of 3 million dollars.", "The firm made a loss of 3 million dollars."),
+    ("The bank raised its rates by 0.5 %.", "The bank cut its rates by 0.5 %."),
+    ("央行上调利率0.5%。", "央行下调利率0.5%。"),
     ("2021年销售额上升了85%。", "2021年销售额下降了85%。"),
     ("公司今年盈利300万元。", "公司今年亏损300万元。"),
     ("价格提高了5元。", "价格降低了5元。"),

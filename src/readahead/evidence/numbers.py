@@ -99,14 +99,15 @@ class Number(NamedTuple):
 def find_numbers(text: str) -> Iterator[Number]:
     """Yield the numbers of a folded text, in order.
 
-    A lone ``one`` or ``一`` is an article more often than a number, and is left out.
+    A lone ``one`` or ``一`` is an article more often than a number, and is left out; 第一 is none.
     """
     position = 0
     while match := _NUMBER_RE.search(text, position):
         start = match.start()
         prefix, whole_start = _prefix(text, start)
         scale, position = _scale(text, match.end(), prefix)
-        if scale is not None or match[0] not in ("one", "一", "零"):
+        is_ordinal = text[start - 1 : start] == "第"
+        if scale is not None or is_ordinal or match[0] not in ("one", "一", "零"):
             behind = _UNIT_RE.match(text, position)
             unit, whole_end = (_UNITS[behind[1]], behind.end()) if behind else (prefix, position)
             value = f"{_value(match) * (scale or 1.0):.12g}"

@@ -21,9 +21,9 @@ MIN_SAME_WORDS = 0.85  # of the longer of two sentences, for both to say the sam
 # One pair a line; all forms of a word are listed, for the irregular ones are the common ones.
 _PAIRS = """
 rise rises rose risen rising increase increases increased increasing grow grows grew grown growing \
-climb climbs climbed climbing soar soared | fall falls fell fallen falling decrease decreases \
-decreased decreasing decline declines declined declining drop drops dropped dropping shrink shrank \
-shrunk shrinking sink sank sunk
+climb climbs climbed climbing soar soared raise raises raised up | fall falls fell fallen falling \
+decrease decreases decreased decreasing decline declines declined declining drop drops dropped \
+dropping shrink shrank shrunk shrinking sink sank sunk lowered cut cuts reduce reduces reduced down
 win wins won winning | lose loses lost losing
 gain gains gained | lose loses lost
 profit profits profitable | loss losses unprofitable
@@ -41,6 +41,8 @@ import imports imported | export exports exported
 succeed succeeds succeeded | fail fails failed
 strengthen strengthened | weaken weakened
 legal | illegal
+effective | ineffective
+safe | unsafe dangerous
 guilty | innocent
 true | false
 public | private
@@ -62,7 +64,7 @@ maximum | minimum
 majority | minority
 north northern | south southern
 east eastern | west western
-上升 上涨 增长 增加 提高 | 下降 下跌 下滑 减少 降低
+上升 上涨 上调 增长 增加 提高 提升 | 下降 下跌 下滑 下调 减少 降低
 盈利 | 亏损
 赢得 赢了 获胜 | 输掉 输了 落败
 同意 批准 通过 接受 | 拒绝 否决
