@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from readahead.knowledge import KnowledgeBase
     from readahead.lm.weights import pull
     from readahead.retrieval.base import Filter
-    from readahead.session import Session
+    from readahead.session import DocumentChat, Session
     from readahead.types import Answer, Citation, Document, Hit, Passage
 
 __version__ = "0.1.0"
@@ -22,6 +22,7 @@ _HOMES = {
     "Citation": "readahead.types",
     "Config": "readahead.config",
     "Document": "readahead.types",
+    "DocumentChat": "readahead.session",
     "Engine": "readahead.engine",
     "Filter": "readahead.retrieval.base",
     "Hit": "readahead.types",
@@ -38,6 +39,7 @@ __all__ = [
     "Citation",
     "Config",
     "Document",
+    "DocumentChat",
     "Engine",
     "Filter",
     "Hit",
