@@ -17,7 +17,7 @@ from torch import Tensor
 from readahead.lm.base import Cache
 from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import build_prompt
+from readahead.lm.prompt import passage_text
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
@@ -25,11 +25,13 @@ from readahead.speculation.tokens.base import Drafter, Pacer
 from readahead.speculation.tokens.decode import Tally
 from readahead.types import Passage
 
-DETAIL = " Answer in a paragraph of four sentences, close to the words of the passages."
-FREE = (
-    "Invent a short story about {}. Do not use the passages.",
-    "Explain in your own words why people like {}. Do not use the passages.",
-    "Write a Python function about {} with a docstring. Do not use the passages.",
+GROUNDED = "You are a helpful assistant. Answer from the passages below."
+DETAIL = " Explain your answer in detail, quoting the passages."
+FREE = "You are a helpful assistant. The passages below have nothing to do with what is asked."
+WISHES = (
+    "Invent a short story about {}.",
+    "Explain in your own words why people like {}.",
+    "Write a Python function about {} with a docstring.",
 )
 TOPICS = "a lighthouse, chess, a lost key, winter, bees, an old bridge, salt, clocks, a fox".split(
     ", "
@@ -72,7 +74,7 @@ def read_tasks(
         asked = row["question"].rstrip("?") + "?" + DETAIL
         tasks.append(_task("grounded", asked, right, order, texts, model, num_tokens))
         if number % 3 == 0:
-            asked = FREE[number // 3 % len(FREE)].format(TOPICS[number // 3 % len(TOPICS)])
+            asked = WISHES[number // 3 % len(WISHES)].format(TOPICS[number // 3 % len(TOPICS)])
             tasks.append(_task("free", asked, right, order, texts, model, num_tokens))
     return tasks
 
@@ -98,12 +100,28 @@ def _task(
     best = texts[order[right]]
     ranked = sorted(chosen, key=lambda passage: abs(chosen.index(passage) - chosen.index(best)))[:3]
     near = [passage for passage in chosen if passage in ranked]
-    prompt = build_prompt(model.tokenizer, question, chosen, max_tokens=10**6)
-    own = build_prompt(model.tokenizer, question, near, max_tokens=10**6)
-    spans = dict(zip((passage.id for passage in chosen), prompt.spans, strict=True))
-    copied = [prompt.token_ids[slice(*spans[passage.id])] for passage in ranked]
-    whole = prompt.token_ids[prompt.spans[0][0] : prompt.spans[-1][1]]
-    return Task(kind, prompt.token_ids, own.token_ids, (*copied, whole))
+    instructions = GROUNDED if kind == "grounded" else FREE
+    prompt_ids, spans = _laid_out(model, instructions, question, chosen)
+    drafter_ids, _ = _laid_out(model, instructions, question, near)
+    span_of = dict(zip((passage.id for passage in chosen), spans, strict=True))
+    copied = [prompt_ids[slice(*span_of[passage.id])] for passage in ranked]
+    whole = prompt_ids[spans[0][0] : spans[-1][1]]
+    return Task(kind, prompt_ids, drafter_ids, (*copied, whole))
+
+
+def _laid_out(
+    model: TransformersModel, instructions: str, question: str, passages: Sequence[Passage]
+) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
+    """Return the prompt, and where in it each passage stands."""
+    head, tail = model.tokenizer.frame(instructions)
+    ids = model.tokenizer.encode_control(head)
+    spans = []
+    for number, passage in enumerate(passages, start=1):
+        begun = len(ids)
+        ids += model.tokenizer.encode(passage_text(number, passage))
+        spans.append((begun, len(ids)))
+    ids += model.tokenizer.encode(f"Question: {question}")
+    return (*ids, *model.tokenizer.encode_control(tail)), spans
 
 
 def _outwards(n: int) -> Iterator[int]:
