@@ -64,3 +64,11 @@ def test_drafts_show_what_was_drafted_and_where_it_stands(tmp_path: Path) -> Non
     assert out.count("  draft from ") == 4
     assert re.search(r"^  0\.\d\d  .*1846.*\(.+\)$", out, re.MULTILINE)
     assert "register.txt: “The register says that the lamp of Skerry was first lit in 1846.”" in out
+
+
+@pytest.mark.real
+def test_rapid_decodes_several_tokens_a_step(tmp_path: Path) -> None:
+    out = run(EXAMPLES / "rapid.py", tmp_path)
+    assert out.startswith("? How is the Marlowe refractor started up?\n")
+    assert re.search(r"^  [1-9]\.\d\d tokens a step$", out, re.MULTILINE)
+    assert "  the same tokens: True\n" in out

@@ -18,8 +18,12 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.sample import Processor
 
 if TYPE_CHECKING:
-    from transformers import GenerationConfig, PreTrainedModel
-    from transformers.generation import LogitsProcessorList, StoppingCriteriaList
+    from transformers import (
+        GenerationConfig,
+        LogitsProcessorList,
+        PreTrainedModel,
+        StoppingCriteriaList,
+    )
 
 _MODES = ("greedy_search", "sample")
 # Arguments that change nothing for one sequence without padding, or are served.

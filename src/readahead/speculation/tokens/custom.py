@@ -64,7 +64,8 @@ class RapidDecoder:
         streamer: Gets every accepted run, and its end whatever happens. One of transformers' own
             that was given to ``generate``, too, gets the prompt once.
         seed: Of drawn tokens; None: taken from torch's own generator, as ``generate`` does, so that
-            ``torch.manual_seed`` decides.
+            ``torch.manual_seed`` decides. The same tokens are drawn again only where γ is set: by
+            measured costs, which tokens are drafted differs from call to call, though not the law.
 
     Attributes:
         tally: What came of the last call.
