@@ -38,6 +38,7 @@ def answered(answer: str, reason: str = "", **more: Any) -> dict[str, Any]:
     return {
         "answer": answer,
         "probability": 0.83,
+        "wrong": 0.07,
         "consistency": -0.21,
         "support": 0.9,
         "signals": {},
@@ -69,7 +70,9 @@ def audit(*answers: dict[str, Any], drafts: tuple[dict[str, Any], ...] = ()) -> 
 def test_the_tables_tell_of_every_draft_and_answer() -> None:
     found = audit(
         answered("1846"),
-        answered("1852", "probability 0.12, below 0.30", consistency=None, support=None),
+        answered(
+            "1852", "probability 0.12, below 0.30", wrong=None, consistency=None, support=None
+        ),
     )
     lines = list(tables(found))
     assert lines[0] == (
@@ -77,7 +80,7 @@ def test_the_tables_tell_of_every_draft_and_answer() -> None:
     )
     assert lines[2].split() == "1 1.1.0 312 5 0.81 -0.25 drafter answer 1 1846".split()
     assert lines[3].split() == "2 1.1.0 312 5 0.81 drafter empty".split()
-    assert lines[6].split() == "1 0.83 -0.21 0.90 1.1.0 1846".split()
+    assert lines[6].split() == "1 0.83 0.07 -0.21 0.90 1.1.0 1846".split()
     assert lines[7].strip() == "selected"
     assert lines[8].split() == "2 0.83 1.1.0 1852".split()
     assert lines[9].strip() == "not selected: probability 0.12, below 0.30"
@@ -88,7 +91,7 @@ def test_what_was_drafted_before_plain_rag_stepped_in_is_told() -> None:
     reason = "drafting took longer than 60 s"
     lines = list(tables({**found, "fell_back": reason, "lacking": 0.31}))
     assert lines[0] == f"  answered plainly: {reason}; written until then:"
-    assert lines[1] == "  2 drafts, 3 not needed · the passages lack it: 0.31"
+    assert lines[1] == "  2 drafts, 3 not needed · lacking 0.31"
     assert lines[3].split()[-3:] == ["not", "judged", "1846"]
     assert lines[4].split()[-2:] == ["cut", "18"]
     assert len(lines) == 5

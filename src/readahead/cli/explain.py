@@ -32,7 +32,7 @@ def tables(audit: Audit) -> Iterator[str]:
     drafts, answers = audit["drafts"], audit["candidates"]
     if reason := audit.get("fell_back"):
         yield from wrapped(f"answered plainly: {reason}; written until then:", "  ")
-    yield one_line(_head(audit), COLUMNS)
+    yield from wrapped(_head(audit), "  ")
     if drafts:
         yield (
             f"  {'#':>3}  {'passages':<{PASSAGES_CELLS}} {'prompt':>6} {'tokens':>6} "
@@ -43,7 +43,7 @@ def tables(audit: Audit) -> Iterator[str]:
     if answers:
         yield ""
         yield (
-            f"  {'#':>3}  {'probability':>11} {'ln ρ_SC':>8} {'ρ_SR':>6}  "
+            f"  {'#':>3}  {'probability':>11} {'P(wrong)':>8} {'ln ρ_SC':>8} {'ρ_SR':>6}  "
             f"{'held by':<{PASSAGES_CELLS}} answer"
         )
     for number, answer in enumerate(answers, start=1):
@@ -61,8 +61,8 @@ def _head(audit: Audit) -> str:
         told.append(f"answered from probability {audit['threshold']:.2f} on")
         told.append(f"selection perplexity {audit['selection_perplexity']:.2f}")
     if lacking := audit.get("lacking"):
-        told.append(f"the passages lack it: {lacking:.2f}")
-    return f"  {' · '.join(told)}"
+        told.append(f"lacking {lacking:.2f}")
+    return " · ".join(told)
 
 
 def _draft_row(number: int, draft: Mapping[str, Any]) -> str:
@@ -80,8 +80,9 @@ def _draft_row(number: int, draft: Mapping[str, Any]) -> str:
 def _answer_rows(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
     holding = [one["passage_id"] for one in answer["evidence"]]
     yield one_line(
-        f"  {number:>3}  {answer['probability']:>11.2f} {_number(answer['consistency']):>8} "
-        f"{_number(answer['support']):>6}  {_ids(holding)} {' '.join(answer['answer'].split())}",
+        f"  {number:>3}  {answer['probability']:>11.2f} {_number(answer.get('wrong')):>8} "
+        f"{_number(answer['consistency']):>8} {_number(answer['support']):>6}  {_ids(holding)} "
+        f"{' '.join(answer['answer'].split())}",
         COLUMNS,
     )
     verdict = "selected" if answer["selected"] else f"not selected: {answer['reason']}"
