@@ -78,20 +78,28 @@ class RefreshingDrafter:
         cancelled: Cancelled = never,
     ) -> Proposal:
         """Return what the drafter proposes, after another retrieval where it is time for one."""
-        if len(new_ids) - self._num_before >= self._num_tokens:
-            sentence = last_sentence(self._decode(new_ids[self._num_before :]))
-            if sentence and not cancelled():
-                self._num_before = len(new_ids)
-                with self._trace.span("refresh", num_new_tokens=len(new_ids)) as span:
-                    span.attributes["changed"] = self._refresh(sentence, cancelled=cancelled)
+        num_due = self._num_before + self._num_tokens
+        if len(new_ids) >= num_due and not cancelled():
+            self._look(new_ids, num_due, cancelled)
         return self._drafter.propose(
             new_ids, pacer, max_tokens, with_soft=with_soft, cancelled=cancelled
         )
 
+    def _look(self, new_ids: Sequence[int], num_due: int, cancelled: Cancelled) -> None:
+        """Retrieve again if a sentence has ended since the token number ``num_due``."""
+        num_early_chars = len(self._decode(new_ids[: num_due - 1]))
+        sentence = last_sentence(self._decode(new_ids), num_early_chars)
+        if not sentence:
+            return
+        self._num_before = len(new_ids)
+        with self._trace.span("refresh", num_new_tokens=len(new_ids)) as span:
+            span.attributes["changed"] = self._refresh(sentence, cancelled=cancelled)
 
-def last_sentence(text: str) -> str:
-    """Return the last sentence of ``text`` that has ended, "" if none has."""
-    found = [text[start:end] for start, end in sentences(text)]
-    if found and not text.rstrip(" ").endswith(_ENDS):
-        found.pop()
-    return found[-1] if found else ""
+
+def last_sentence(text: str, num_early_chars: int = 0) -> str:
+    """Return the last sentence that has ended, "" if none has behind ``num_early_chars``."""
+    spans = sentences(text)
+    if spans and not text.rstrip(" ").endswith(_ENDS):
+        spans.pop()
+    start, end = spans[-1] if spans else (0, 0)
+    return text[start:end] if end > num_early_chars else ""
