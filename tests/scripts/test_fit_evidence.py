@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fit_evidence
+from readahead.lm.model import TransformersModel
 from readahead.logistic import Logistic
 
 THINGS = "comet crater dome eclipse galaxy lens meteor mirror nebula planet".split()
@@ -39,3 +40,10 @@ def test_the_checker_is_fitted_written_and_its_table_renewed(
     text = page.read_text(encoding="utf-8")
     assert text.startswith("Head\n<!-- figures: begin -->\n| features | balanced accuracy |")
     assert "old" not in text
+
+
+def test_a_language_model_says_yes_or_no(model: TransformersModel) -> None:
+    judge = fit_evidence.YesOrNo(model)
+    seen = [judge(claim, ["The comet stands in room 2."]) for claim in ("It stands.", "It sang.")]
+    assert all(0.0 < probability < 1.0 for probability in seen)
+    assert seen[0] != seen[1]
