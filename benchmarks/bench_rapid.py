@@ -35,6 +35,7 @@ SHOWN = (
     "acceptance_rate",
     "mean_gap",
     "identical_share",
+    "outside_models_share",
 )
 MODES: tuple[Mode, ...] = ("augmented", "paper")
 
@@ -134,6 +135,7 @@ def make_drafter(kind: str, task: Task, model: TransformersModel, vocabulary_siz
 def show(results: Results, ways: Sequence[str], found: Mapping[str, float]) -> None:
     """Print the table."""
     head = ("begin s", "s/token", "speed-up", "tokens/forward", "accepted", "TV to p", "same")
+    head = (*head, "outside")
     for kind, runs in results.runs.items():
         end = "" if kind == "grounded" else f".{kind}"
         print(f"{kind}: {len(runs['plain'])} prompts")

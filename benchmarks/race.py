@@ -23,6 +23,7 @@ from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Drafter, Pacer
 from readahead.speculation.tokens.decode import Tally
+from readahead.trace import Trace
 from readahead.types import Passage
 
 GROUNDED = "You are a helpful assistant. Answer from the passages below."
@@ -138,12 +139,14 @@ class Run:
     Attributes:
         decode_s: From the first tokens to the last.
         num_later_tokens: Those written in that time.
+        model_s: What forward passes of the target and the drafter took of it; 0 where not told.
     """
 
     token_ids: list[int]
     decode_s: float
     num_later_tokens: int
     begin_s: float
+    model_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -183,7 +186,7 @@ class Course:
         self, task: Task, drafter: Drafter, pacer: Pacer, rule: Rule = decode.EXACT
     ) -> Run:
         """Decode with draft tokens."""
-        tally = Tally()
+        tally, trace = Tally(), Trace("race")
         pieces = decode.stream(
             self.target,
             task.prompt_ids,
@@ -192,10 +195,12 @@ class Course:
             rule=rule,
             pacer=pacer,
             cache=self.cache(task),
+            trace=trace,
             tally=tally,
         )
         run = self._timed(pieces)
         run.tally = tally
+        run.model_s = trace.total_s("verify") + trace.total_s("drafter_decode")
         return run
 
     @staticmethod
@@ -320,7 +325,9 @@ def _of_tallies(runs: Sequence[Run]) -> dict[str, float]:
     accepted = sum(tally.accepted.total() for tally in tallies)
     num_rounds = sum(tally.num_rounds for tally in tallies)
     num_new_tokens = sum(tally.num_new_tokens for tally in tallies)
+    decode_s = sum(run.decode_s for run in runs)
     return {
+        "outside_models_share": 1 - sum(run.model_s for run in runs) / decode_s,
         "tokens_per_forward": 1 + accepted / max(1, num_rounds),
         "acceptance_rate": accepted / max(1, drafted),
         "mean_gap": sum(tally.gap for tally in tallies) / max(1, num_new_tokens),

@@ -143,7 +143,8 @@ class ModelDrafter:
         begun_s = self._trace.now_s()
         self._cache.crop(known)
         unread = ids[known:]
-        row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
+        with self._trace.step("drafter_decode"):
+            row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
         seen = [torch.tensor([*self._target_ids, *answer_ids])] if self._params.looks_back else []
         row = self._fit(row)
         q = distribution(row, self._params, seen)
