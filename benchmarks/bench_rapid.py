@@ -134,14 +134,22 @@ def make_drafter(kind: str, task: Task, model: TransformersModel, vocabulary_siz
 
 def show(results: Results, ways: Sequence[str], found: Mapping[str, float]) -> None:
     """Print the table."""
-    head = ("begin s", "s/token", "speed-up", "tokens/forward", "accepted", "TV to p", "same")
+    head: tuple[str, ...] = (
+        "begin s",
+        "s/token",
+        "speed-up",
+        "tokens/forward",
+        "accepted",
+        "TV to p",
+        "same",
+    )
     head = (*head, "outside")
     for kind, runs in results.runs.items():
         end = "" if kind == "grounded" else f".{kind}"
         print(f"{kind}: {len(runs['plain'])} prompts")
         print(f"  {'':<20}" + "".join(f"{name:>15}" for name in head))
         for way in ways:
-            cells = [found.get(f"{name}{end}.{way}") for name in SHOWN]
+            cells: list[float | None] = [found.get(f"{name}{end}.{way}") for name in SHOWN]
             row = "".join(f"{'' if cell is None else f'{cell:.3f}':>15}" for cell in cells)
             print(f"  {way:<20}{row}")
 
