@@ -175,6 +175,19 @@ def test_the_model_output_is_that_of_plain_generate(llama: LlamaForCausalLM) -> 
     assert bare.logits is None
 
 
+def test_the_cache_ends_where_the_answer_does(llama: LlamaForCausalLM) -> None:
+    """An end within a run leaves draft tokens in the cache, which must go."""
+    decoder = RapidDecoder(TOKENIZER, llama, num_draft_tokens=8)
+    num_surplus = []
+    for seed in range(6):
+        cache = DynamicCache(config=llama.config)
+        got = generate(llama, ids_of(seed), decoder, cache=cache, **OPTIONS["several ends"])
+        assert cache.get_seq_length() == got.shape[1] - 1
+        num_surplus.append(decoder.tally.accepted.total() + decoder.tally.num_rounds)
+        num_surplus[-1] -= decoder.tally.num_new_tokens
+    assert max(num_surplus) > 0
+
+
 def test_a_criterion_sees_the_scores(llama: LlamaForCausalLM) -> None:
     class Unsure(StoppingCriteria):
         def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
