@@ -18,7 +18,7 @@ from readahead.evaluation.ramdocs import Case, score
 from readahead.lm.base import TextModel
 from readahead.logistic import Logistic
 from readahead.retrieval.base import Embedder
-from readahead.speculation.answers.choose import choose, fitted, rate
+from readahead.speculation.answers.choose import Choice, choose, fitted, rate
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.pool import pool
 from readahead.speculation.answers.speculate import thresholds
@@ -94,13 +94,15 @@ class Variant:
 
     Attributes:
         batch: The drafts to choose from.
-        preset: ``fast``, or ``accurate``: with the target's draft and the verifier.
+        preset: ``fast``, or ``accurate``: with the target's drafts and the verifier.
         model: From signals to probabilities.
+        wrong: From signals to those of being wrong.
     """
 
     batch: str
     preset: str
     model: Logistic
+    wrong: Logistic | None = None
 
 
 def record(case: Case, contest: Contest, embedder: Embedder) -> Recorded:
@@ -136,14 +138,15 @@ def variants(models: Mapping[str, Logistic]) -> dict[str, Variant]:
     """Return what is compared, by name.
 
     Args:
-        models: Replace those that are shipped: ``fast``, ``accurate``, and those that were fitted
-            without some signals, such as ``without_evidence``. Where one of the latter lacks, that
-            of ``accurate`` is told nothing of these signals: its other weights stay.
+        models: Replace those that are shipped: ``fast``, ``accurate``, ``accurate_wrong``, and
+            those that were fitted without some signals, such as ``without_evidence``. Where one of
+            the latter lacks, that of ``accurate`` is told nothing of these signals: its other
+            weights stay.
     """
     shipped = {preset: fitted(name) for preset, name in MODELS.items()}
-    models = {**shipped, **models}
+    models = {**shipped, "accurate_wrong": fitted("verified_wrong"), **models}
     found = {
-        f"{preset}.{batch}": Variant(batch, preset, models[preset])
+        f"{preset}.{batch}": Variant(batch, preset, models[preset], models.get(f"{preset}_wrong"))
         for batch, (strategy, _) in BATCHES.items()
         for preset in MODELS
         if preset == "fast" or strategy == "single"  # of which the target's drafts are recorded
@@ -151,7 +154,8 @@ def variants(models: Mapping[str, Logistic]) -> dict[str, Variant]:
     for what, names in WITHOUT.items():
         name = f"without_{what}"
         model = models.get(name) or without(models["accurate"], names)
-        found[name] = Variant(MOST, "accurate", model)
+        wrong = models.get(f"{name}_wrong") or without(models["accurate_wrong"], names)
+        found[name] = Variant(MOST, "accurate", model, wrong)
     return found
 
 
@@ -169,7 +173,7 @@ def compare(
 
     ``top`` is the share of questions whose most probable answer is clean, however improbable;
     ``perplexity`` is that of the selection, where there is an answer at all; ``draft_s`` is what
-    the drafts took, for ``accurate`` all of the target's.
+    the drafts took, for ``accurate`` with all of the target's.
     """
     columns = ("strict", "clean", "names_wrong", "abstained", "top", "perplexity", "draft_s")
     print(f"\n{'':<26}", *(f"{column:>11}" for column in columns))
@@ -206,21 +210,13 @@ def _subsets(case: Case, contest: Contest, embedder: Embedder) -> dict[str, tupl
 
 def _figures(recorded: Recorded, variant: Variant, contest: Contest) -> dict[str, float]:
     """Return how right one variant is on one question."""
-    case, config = recorded.case, contest.config.drafts
-    batch = recorded.batches[variant.batch]
-    is_judged = variant.preset == "accurate"
-    own = recorded.batches["target"].drafts
-    drafts = own[: len(batch.drafts)] if is_judged else batch.drafts
-    candidates = pool(case.question, drafts, [hit.passage for hit in case.hits])
-    judged = [recorded.judged[one.answer] for one in candidates] if is_judged else None
-    rated = rate(case.question, candidates, drafts, case.hits, judged, model=variant.model)
-    threshold = config.threshold
-    if isinstance(threshold, str):
-        threshold = thresholds(MODELS[variant.preset])[threshold]
-    also = thresholds(MODELS[variant.preset])["also"] if config.also is None else config.also
-    choice = choose(rated, threshold=threshold, also=also)
+    case, choice = recorded.case, _choice(recorded, variant, contest)
     said = "; ".join(one.candidate.answer for one in choice.selected)
     found = score(case, said, abstained=not said)
+    batches = [recorded.batches[variant.batch]]
+    if variant.preset == "accurate":
+        batches.append(recorded.batches["target"])
+    rated = choice.rated
     return {
         "strict": found.strict,
         "clean": found.clean,
@@ -228,5 +224,33 @@ def _figures(recorded: Recorded, variant: Variant, contest: Contest) -> dict[str
         "abstained": found.abstained,
         "top": bool(rated) and score(case, rated[0].candidate.answer).clean,
         "perplexity": choice.perplexity,
-        "draft_s": recorded.batches["target"].seconds if is_judged else batch.seconds,
+        "draft_s": sum(batch.seconds for batch in batches),
     }
+
+
+def _choice(recorded: Recorded, variant: Variant, contest: Contest) -> Choice:
+    """Return what a variant chooses for one question."""
+    case, config = recorded.case, contest.config.drafts
+    drafts = recorded.batches[variant.batch].drafts
+    is_judged = variant.preset == "accurate"
+    if is_judged:
+        drafts = (*drafts, *recorded.batches["target"].drafts[: len(drafts)])
+    candidates = pool(case.question, drafts, [hit.passage for hit in case.hits])
+    judged = [recorded.judged[one.answer] for one in candidates] if is_judged else None
+    rated = rate(
+        case.question,
+        candidates,
+        drafts,
+        case.hits,
+        judged,
+        model=variant.model,
+        wrong=variant.wrong,
+    )
+    known = thresholds(MODELS[variant.preset])
+    threshold = config.threshold
+    return choose(
+        rated,
+        threshold=known[threshold] if isinstance(threshold, str) else threshold,
+        also=known.get("also") if config.also is None else config.also,
+        harm=known.get("harm", 0.0),
+    )

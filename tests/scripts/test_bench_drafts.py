@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bench_drafts
-from ablations import BATCHES, Recorded, compare, record, variants, without
+from ablations import BATCHES, MOST, Recorded, compare, record, variants, without
 from readahead.config import load_config
 from readahead.evaluation.contest import Contest
 from readahead.evaluation.ramdocs import Case, read_cases
@@ -62,6 +62,10 @@ def test_models_can_be_given() -> None:
     assert given["without_evidence"].model.names == ()
     assert given["without_support"].model.names == ("held", "logprob")
     assert given["fast.single.m5"].model != MODEL
+    assert given["fast.single.m5"].wrong is None
+    wrong = given["without_evidence"].wrong
+    assert wrong is not None
+    assert not {"held", "claim"} & set(wrong.names)
 
 
 def test_recorded_drafts_are_those_of_the_run(contest: Contest, cases: list[Case]) -> None:
@@ -70,7 +74,7 @@ def test_recorded_drafts_are_those_of_the_run(contest: Contest, cases: list[Case
     for batch, (_, m) in BATCHES.items():
         assert len(recorded.batches[batch].drafts) == min(m, 6 if "single" in batch else m)
     outcome = contest.ask("accurate", cases[0])
-    drafts = recorded.batches["target"].drafts
+    drafts = [*recorded.batches[MOST].drafts, *recorded.batches["target"].drafts]
     assert [draft.answer for draft in outcome.drafts] == [draft.answer for draft in drafts]
     speculator = Speculator(
         contest.drafter,

@@ -165,7 +165,8 @@ class Contest:
         self.drafter, self.target = Metered(drafter), Metered(target)
         self._speculators = {
             preset: Speculator(
-                self.drafter,
+                # Where one model is both, what it drafts for "accurate" it drafts once.
+                self.target if preset == "accurate" and drafter is target else self.drafter,
                 self.target,
                 config.drafts.model_copy(update={"preset": preset}),
                 calibration=read_calibration(config.kb, preset) if is_calibrated else None,

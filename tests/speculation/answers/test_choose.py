@@ -1,11 +1,21 @@
 import math
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from readahead.logistic import Logistic
-from readahead.speculation.answers.choose import Choice, choose, perplexity, rate
+from readahead.speculation.answers.choose import (
+    MAX_ANSWERS,
+    Choice,
+    Rated,
+    choose,
+    expected_gain,
+    fitted,
+    perplexity,
+    rate,
+)
 from readahead.speculation.answers.pool import Candidate, pool
 from readahead.speculation.answers.verify import Judged
 from readahead.types import Draft, DraftFault
@@ -159,6 +169,128 @@ def test_an_abstention_says_why() -> None:
     choice = chosen([draft("nine")], threshold=1.0)
     assert choice.selected == ()
     assert "below 1.00" in choice.rated[0].reason
+
+
+@st.composite
+def weighed(draw: st.DrawFn) -> list[Rated]:
+    """Draw answers with probabilities of being right and wrong, as ``choose`` is given them."""
+    said = draw(
+        st.lists(st.sampled_from(["1885", "1902", "white", "nine", "old 1885"]), max_size=5)
+    )
+    drafts = [draft(answer) for answer in dict.fromkeys(said)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    share = st.sampled_from([0.0, 0.01, 0.1, 0.25, 0.4, 0.6, 0.9, 1.0])
+    told = [replace(one, probability=draw(share), wrong=draw(share)) for one in rated]
+    return sorted(told, key=lambda one: (-one.probability, one.candidate.answer))
+
+
+def said(choice: Choice) -> list[str]:
+    return [one.candidate.answer for one in choice.selected]
+
+
+HARM = st.sampled_from([0.0, 1.0, 2.5])
+
+
+@given(rated=weighed(), harm=HARM, data=st.data())
+def test_by_gain_the_order_of_answers_does_not_matter(
+    rated: list[Rated], harm: float, data: st.DataObject
+) -> None:
+    mixed = data.draw(st.permutations(rated))
+    choice = choose(rated, threshold=0.0, harm=harm)
+    assert choice.rated == choose(mixed, threshold=0.0, harm=harm).rated
+    assert bool(choice.selected) == bool(rated)
+    assert len(choice.selected) <= MAX_ANSWERS
+    for one in choice.selected:
+        for other in choice.selected:
+            assert one is other or not one.candidate.agrees_with(other.candidate)
+
+
+@given(rated=weighed(), harm=HARM, more=st.floats(0, 1), data=st.data())
+def test_an_answer_that_is_more_probably_wrong_never_comes_in(
+    rated: list[Rated], harm: float, more: float, data: st.DataObject
+) -> None:
+    assume(rated)
+    number = data.draw(st.integers(0, len(rated) - 1))
+    one = rated[number]
+    assert one.wrong is not None
+    before = said(choose(rated, threshold=0.0, harm=harm))
+    worse = [*rated]
+    worse[number] = replace(one, wrong=min(1.0, one.wrong + more))
+    after = said(choose(worse, threshold=0.0, harm=harm))
+    assert one.candidate.answer in before or one.candidate.answer not in after
+
+
+@given(rated=weighed(), harm=HARM)
+def test_an_answer_that_cannot_be_wrong_always_joins(rated: list[Rated], harm: float) -> None:
+    choice = choose(rated, threshold=0.0, harm=harm)
+    for one in choice.rated:
+        if one.wrong == 0 and one.probability > 0 and one.reason:
+            is_sure = any(other.probability == 1 for other in choice.selected)
+            is_full = len(choice.selected) == MAX_ANSWERS
+            assert is_full or is_sure or "says the same" in one.reason
+
+
+@given(rated=weighed(), harm=HARM)
+def test_each_answer_given_raises_the_gain(rated: list[Rated], harm: float) -> None:
+    selected = choose(rated, threshold=0.0, harm=harm).selected
+    gain = expected_gain(selected, harm)
+    best = max((expected_gain([one], harm) for one in rated), default=0.0)
+    assert gain >= best
+    assert len(selected) <= 1 or gain > best
+
+
+@given(rated=weighed(), threshold=st.floats(0, 1))
+def test_by_gain_no_answer_below_the_threshold_is_given(
+    rated: list[Rated], threshold: float
+) -> None:
+    choice = choose(rated, threshold=threshold, harm=2.0)
+    assert all(one.probability >= threshold for one in choice.selected)
+    assert bool(choice.selected) == any(one.probability >= threshold for one in rated)
+
+
+def test_what_a_further_answer_would_do_is_told() -> None:
+    drafts = [draft("1885", 0), draft("1902", 2), draft("nine", 1)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    worth = {"1885": (0.7, 0.1), "1902": (0.6, 0.21), "nine": (0.4, 0.02)}
+    told = [
+        replace(one, probability=p, wrong=w)
+        for one, (p, w) in ((one, worth[one.candidate.answer]) for one in rated)
+    ]
+    choice = choose(told, threshold=0.0, harm=2.5)
+    assert said(choice) == ["1885", "nine"]
+    (left,) = [one for one in choice.rated if one.reason]
+    assert left.reason == "a further answer would rather harm: P(wrong) 0.21"
+    # 1 − 0.3 · 0.6 · 0.4 is nearly twice what 1885 is worth alone, if no answer may be wrong.
+    assert said(choose(told, threshold=0.0, harm=0.0)) == ["1885", "1902", "nine"]
+    assert expected_gain(choice.selected, 2.5) == pytest.approx(0.82 * 0.75 * 0.95)
+
+
+def test_the_smallest_gain_counts_and_two_wrongs_make_no_right() -> None:
+    drafts = [draft("1885", 0), draft("1902", 2)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    for worth, num_given in ((((0.9, 0.1), (0.01, 0.0)), 2), (((0.6, 0.9), (0.5, 0.9)), 1)):
+        pairs = zip(rated, worth, strict=True)
+        told = [replace(one, probability=p, wrong=w) for one, (p, w) in pairs]
+        assert len(choose(told, threshold=0.0, harm=2.5).selected) == num_given
+
+
+def test_the_least_harmful_comes_before_the_most_probable() -> None:
+    drafts = [draft("1885", 0), draft("1902", 2)]
+    first, second = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    told = [replace(first, probability=0.6, wrong=0.3), replace(second, probability=0.5, wrong=0.1)]
+    choice = choose(told, threshold=0.0, harm=2.0)
+    assert [one.candidate for one in choice.rated] == [second.candidate, first.candidate]
+    assert said(choose(told, threshold=0.55, harm=2.0)) == [first.candidate.answer]
+
+
+def test_being_wrong_is_told_where_the_verifier_was_asked() -> None:
+    drafts = [draft("1885", 0), draft("1902", 2)]
+    candidates = pool(QUESTION, drafts, PASSAGES)
+    told = rate(QUESTION, candidates, drafts, HITS, judged(candidates))
+    assert all(one.wrong is not None and 0 < one.wrong < 1 for one in told)
+    assert all(one.wrong is None for one in rate(QUESTION, candidates, drafts, HITS))
+    alone = rate(QUESTION, candidates, drafts, HITS, model=fitted("evidence"))
+    assert all(one.wrong is None for one in alone)
 
 
 @pytest.mark.parametrize(

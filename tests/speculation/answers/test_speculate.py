@@ -1,5 +1,6 @@
 import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from readahead.config import DraftsConfig, RetrievalConfig
 from readahead.errors import BackendError, ContextOverflow, InputError
 from readahead.lm.base import Generation, Scored
 from readahead.lm.model import TransformersModel
+from readahead.lm.prompt import Prompt
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.speculation.answers.calibration import (
@@ -75,14 +77,59 @@ def test_the_order_of_passages_does_not_decide(preset: str) -> None:
         assert chooses.answer(QUESTION, [HITS[i] for i in order]).answers[0] == "1885"
 
 
-def test_the_target_drafts_and_judges_only_where_it_is_asked() -> None:
+def test_the_target_drafts_too_and_judges_only_where_it_is_asked() -> None:
     chooses, drafter, target = speculator(preset="accurate", adaptive=False)
     outcome = chooses.answer(QUESTION, HITS)
-    assert (len(drafter.prompts), len(target.prompts)) == (0, 4)
+    assert (len(drafter.prompts), len(target.prompts)) == (4, 4)
     assert len(target.scored) == len(outcome.choice.rated)
-    assert [draft.places for draft in outcome.drafts] == [(0,), (1,), (2,), (3,)]
-    assert {draft.author for draft in outcome.drafts} == {"target"}
+    assert [draft.places for draft in outcome.drafts] == [(0,), (1,), (2,), (3,)] * 2
+    assert [draft.author for draft in outcome.drafts] == ["drafter"] * 4 + ["target"] * 4
     assert all(one.judged for one in outcome.choice.rated)
+    assert all(one.wrong is not None for one in outcome.choice.rated)
+
+
+def test_a_target_that_is_the_drafter_drafts_once() -> None:
+    both = Scripted(reading)
+    outcome = Speculator(both, both, config(preset="accurate")).answer(QUESTION, HITS)
+    assert [draft.author for draft in outcome.drafts] == ["target"] * 4
+    assert (len(both.prompts), outcome.num_saved) == (4, 0)
+
+
+AGREEING = hits(*TEXTS[:2], "It is from 1885, the lighthouse.", *TEXTS[2:])
+
+
+@pytest.mark.parametrize(
+    ("said_by_target", "order", "written"),
+    [
+        ("1885", (0, 1, 2, 3, 4), (2, 2)),  # all agree, and three passages hold it
+        ("1902", (0, 1, 2, 3, 4), (5, 5)),  # the target says something else
+        ("1885", (0, 3, 1, 2, 4), (5, 5)),  # the drafter's differ
+        ("1885", (0, 1, 3, 4), (4, 4)),  # only two passages hold it
+    ],
+)
+def test_the_target_ends_early_only_if_both_agree(
+    said_by_target: str, order: tuple[int, ...], written: tuple[int, int]
+) -> None:
+    batches: list[int] = []
+    drafter, target = Scripted(reading), Counting(lambda _: said_by_target, batches=batches)
+    outcome = Speculator(drafter, target, config(preset="accurate")).answer(
+        QUESTION, [AGREEING[i] for i in order]
+    )
+    assert (len(drafter.prompts), len(target.prompts)) == written
+    assert outcome.num_saved == 2 * len(order) - sum(written)
+    # In one batch where the drafter's first two had settled nothing.
+    assert len(batches) == (2 if said_by_target == "1902" else 1)
+
+
+@dataclass
+class Counting(Scripted):
+    """Notes the size of each batch."""
+
+    batches: list[int] = field(default_factory=list)
+
+    def generate(self, prompts: Sequence[Prompt], *given: Any, **more: Any) -> list[Generation]:
+        self.batches.append(len(prompts))
+        return super().generate(prompts, *given, **more)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def _shown(one: Rated, hits: Sequence[Hit]) -> dict[str, object]:
     return {
         "answer": one.candidate.answer,
         "probability": one.probability,
+        "wrong": one.wrong,
         "consistency": judged.consistency if judged else None,
         "support": judged.support if judged else None,
         "signals": dict(one.signals),

@@ -3,7 +3,8 @@
 Independent evidence says most: in how many passages an answer stands, and how many drafts from
 different passages give it. What the verifier thinks is added where it was asked. Each answer gets
 the probability that it is right, by itself: the order of drafts does not matter, and several may
-be right, where passages speak of different things under one name.
+be right, where passages speak of different things under one name. By the preset ``accurate`` it
+gets the probability that it is wrong, too, and the answers given are those worth most together.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from readahead.evidence.claims import Checker, Claim, Judge
-from readahead.evidence.terms import read_terms
 from readahead.logistic import Logistic
 from readahead.speculation.answers.pool import Candidate
+from readahead.speculation.answers.signals import signals
 from readahead.speculation.answers.verify import Judged
 from readahead.types import Draft, Hit
 
 PACKAGE = "readahead.speculation.answers"
+MAX_ANSWERS = 3  # given at once where these are those worth most together
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class Rated:
 
     Attributes:
         probability: That it is right.
-        signals: What the probability was told from, by name.
+        signals: What the probabilities were told from, by name.
         claim: What all passages say about it.
         judged: What the verifier thinks; None if it was not asked.
         reason: Why it was not selected; "" if it was.
+        wrong: The probability that it names a wrong answer; less than one minus that of being
+            right, as an answer may be neither. None where no model tells it.
     """
 
     candidate: Candidate
@@ -41,6 +45,7 @@ class Rated:
     claim: Claim
     judged: Judged | None = None
     reason: str = ""
+    wrong: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Choice:
     """What came of choosing.
 
     Attributes:
-        rated: All answers, the most probable first.
+        rated: All answers, the best first.
         perplexity: Over how many answers the probability spreads: from 1, one answer has it all, to
             their number; 0 if there is none.
     """
@@ -58,13 +63,13 @@ class Choice:
 
     @property
     def selected(self) -> tuple[Rated, ...]:
-        """Return those that are answered, the most probable first; none is an abstention."""
+        """Return those that are answered, the best first; none is an abstention."""
         return tuple(one for one in self.rated if not one.reason)
 
 
 @cache
 def fitted(name: str) -> Logistic:
-    """Return a model that is shipped with the program: ``evidence`` or ``verified``."""
+    """Return a model that is shipped: ``evidence``, ``verified`` or ``verified_wrong``."""
     return Logistic.load(PACKAGE, name)
 
 
@@ -76,6 +81,7 @@ def rate(
     judged: Sequence[Judged] | None = None,
     *,
     model: Logistic | None = None,
+    wrong: Logistic | None = None,
     judge: Judge | None = None,
 ) -> list[Rated]:
     """Return the candidates with their probabilities, the most probable first.
@@ -86,10 +92,14 @@ def rate(
         drafts: All of them, those with faults among them.
         hits: The passages that were retrieved, as the candidates count them.
         judged: What the verifier thinks of each candidate; None if it was not asked.
-        model: From signals to probabilities; None: the one that is shipped.
+        model: From signals to probabilities; None: the one that is shipped, and with it that of
+            being wrong, if there is one.
+        wrong: From signals to probabilities of being wrong, beside ``model``.
         judge: A second opinion for the evidence checker.
     """
-    model = model or fitted("evidence" if judged is None else "verified")
+    if model is None:
+        model = fitted("evidence" if judged is None else "verified")
+        wrong = None if judged is None else fitted("verified_wrong")
     checker = Checker([hit.passage for hit in hits], judge=judge)
     claims = [checker.check(one.answer, question=question) for one in candidates]
     told = signals(question, candidates, drafts, hits, claims, judged)
@@ -100,30 +110,94 @@ def rate(
             told[number],
             claims[number],
             judged[number] if judged else None,
+            wrong=wrong.probability(told[number]) if wrong else None,
         )
         for number, candidate in enumerate(candidates)
     ]
     return sorted(rated, key=lambda one: (-one.probability, one.candidate.answer))
 
 
-def choose(rated: Sequence[Rated], *, threshold: float, also: float) -> Choice:
-    """Select the most probable answer, and others that are about as good.
+def choose(
+    rated: Sequence[Rated], *, threshold: float, also: float | None = None, harm: float = 0.0
+) -> Choice:
+    """Select the best answer, and others beside it, or none.
+
+    With ``also``: the most probable, and those that reach this probability. Without it, those worth
+    most together, one after the other, each only if it raises the expected gain:
+
+        U(S) = (1 − Π_{i ∈ S} (1 − G_i)) · Π_{i ∈ S} max(0, 1 − λ · W_i)
+
+    G_i is the probability that an answer is right, W_i that it is wrong. The first factor is the
+    probability that one of S is right, the second what the reply is worth when any may be wrong;
+    λ is how much worse a wrong answer is than a missing one. *Approximate*: answers are taken as
+    independent, and S grows greedily, up to ``MAX_ANSWERS``.
 
     Args:
         rated: The most probable first.
-        threshold: The probability from which on the best is answered at all.
-        also: The probability from which on further answers are given beside it.
+        threshold: The probability from which on an answer is given at all.
+        also: That from which on further answers are given; None: by expected gain.
+        harm: λ.
     """
     if not rated:
         return Choice()
+    decided = (
+        _by_gain(rated, threshold, harm)
+        if also is None
+        else _by_probability(rated, threshold, max(threshold, also))
+    )
+    return Choice(tuple(decided), perplexity([one.probability for one in rated]))
+
+
+def expected_gain(answers: Sequence[Rated], harm: float) -> float:
+    """Return what these answers are worth together, U of ``choose``; 0 for none."""
+    missing = math.prod(1 - one.probability for one in answers)
+    unharmed = math.prod(max(0.0, 1 - harm * (one.wrong or 0.0)) for one in answers)
+    return (1 - missing) * unharmed
+
+
+def _by_probability(rated: Sequence[Rated], threshold: float, also: float) -> list[Rated]:
+    """Return the answers with the reasons against them, the most probable first."""
     chosen: list[Rated] = []
     decided = []
     for one in rated:
-        reason = _against(one, chosen, threshold if not chosen else max(threshold, also))
+        reason = _against(one, chosen, also if chosen else threshold)
         if not reason:
             chosen.append(one)
         decided.append(replace(one, reason=reason))
-    return Choice(tuple(decided), perplexity([one.probability for one in rated]))
+    return decided
+
+
+def _by_gain(rated: Sequence[Rated], threshold: float, harm: float) -> list[Rated]:
+    """Return the answers with the reasons against them, the one with the most gain first."""
+
+    def reason(one: Rated) -> str:
+        if any(one is other for other in chosen):
+            return ""
+        return _not_worth(one, chosen, threshold, harm) or f"{MAX_ANSWERS} others are worth more"
+
+    ranked = sorted(
+        rated,
+        key=lambda one: (-expected_gain([one], harm), -one.probability, one.candidate.answer),
+    )
+    chosen: list[Rated] = []
+    while len(chosen) < MAX_ANSWERS:
+        left = [one for one in ranked if not _not_worth(one, chosen, threshold, harm)]
+        if not left:
+            break
+        chosen.append(max(left, key=lambda one: expected_gain([*chosen, one], harm)))
+    return [replace(one, reason=reason(one)) for one in ranked]
+
+
+def _not_worth(one: Rated, chosen: Sequence[Rated], threshold: float, harm: float) -> str:
+    """Return why an answer is worth nothing beside those chosen; "" if it is."""
+    if reason := _against(one, chosen, threshold):
+        return reason
+    # The first is given even if it is worth nothing: whether to answer is the threshold's matter.
+    if not chosen or expected_gain([*chosen, one], harm) > expected_gain(chosen, harm):
+        return ""
+    if not one.wrong:
+        return "a further answer would add nothing"
+    return f"a further answer would rather harm: P(wrong) {one.wrong:.2f}"
 
 
 def _against(one: Rated, chosen: Sequence[Rated], threshold: float) -> str:
@@ -146,79 +220,3 @@ def perplexity(probabilities: Sequence[float]) -> float:
         return float(len(probabilities))
     shares = [p / total for p in probabilities]
     return math.exp(-math.fsum(share * math.log(share) for share in shares if share > 0))
-
-
-def signals(
-    question: str,
-    candidates: Sequence[Candidate],
-    drafts: Sequence[Draft],
-    hits: Sequence[Hit],
-    claims: Sequence[Claim],
-    judged: Sequence[Judged] | None = None,
-) -> list[dict[str, float]]:
-    """Return what is known of each candidate.
-
-    ``held``: ln of one more than the passages that hold it; ``held_share``: their share;
-    ``agreeing``: the share of sound drafts that give it, or say it with more or fewer words;
-    ``own``: the share of its drafts whose own passages hold it; ``logprob``: ln ρ_draft of its
-    best draft; ``coverage``: the share of the question's content in the best sentence that holds
-    it, or in that one's passage; ``rank``: of the best passage that holds it, 1 for the first;
-    ``length``: in content terms; ``claim``: the score of the evidence checker; ``conflict``: how
-    much of it a sentence that contradicts it speaks of; ``consistency``, ``support``: the
-    verifier's; ``consistency_lead``: over the best other.
-    """
-    asked = read_terms(question).content
-    sound = [number for number, draft in enumerate(drafts) if not draft.fault]
-    held_by = [_coverages(asked, candidate, hits) for candidate in candidates]
-    found = []
-    for number, candidate in enumerate(candidates):
-        places = [held.place for held in candidate.held]
-        own = [bool(set(drafts[d].places) & set(places)) for d in candidate.drafts]
-        agreeing = _agreeing(candidate, candidates)
-        told = {
-            "held": math.log1p(len(places)),
-            "held_share": len(places) / max(1, len(hits)),
-            "agreeing": agreeing / max(1, len(sound)),
-            "own": sum(own) / max(1, len(own)),
-            "logprob": max(drafts[d].logprob for d in candidate.drafts),
-            "coverage": held_by[number],
-            "rank": 1 / (1 + min(places)) if places else 0.0,
-            "length": math.log1p(len(candidate.terms)),
-            "claim": claims[number].score,
-            "conflict": max((c.shared for c in claims[number].conflicting), default=0.0),
-        }
-        if judged:
-            told |= _of_verifier(number, judged)
-        found.append(told)
-    return found
-
-
-def _of_verifier(number: int, judged: Sequence[Judged]) -> dict[str, float]:
-    mine = judged[number]
-    others = [other.consistency for i, other in enumerate(judged) if i != number]
-    return {
-        "consistency": mine.consistency,
-        "support": mine.support,
-        "consistency_lead": mine.consistency - max(others, default=mine.consistency - 1.0),
-    }
-
-
-def _agreeing(candidate: Candidate, candidates: Sequence[Candidate]) -> int:
-    """Return how many drafts give the candidate, or say it with more or fewer words."""
-    return sum(len(other.drafts) for other in candidates if candidate.agrees_with(other))
-
-
-def _coverages(asked: frozenset[str], candidate: Candidate, hits: Sequence[Hit]) -> float:
-    """Return the best share of the question's content beside the answer, in [0, 1].
-
-    What stands in the sentence counts whole, what stands elsewhere in its passage half.
-    """
-    best = 0.0
-    for held in candidate.held:
-        passage = hits[held.place].passage
-        here = asked & read_terms(held.text).held
-        around = (
-            asked & read_terms("\n".join([*passage.heading, passage.context, passage.text])).held
-        )
-        best = max(best, (len(here) + len(around)) / 2 / max(1, len(asked)))
-    return best

@@ -1,16 +1,15 @@
 """Answer one question by drafts: subsets, drafts, evidence, verifier, choice; knows no index.
 
 Guess: short answers by a small model, each from some of the passages. Check: each is looked up in
-all passages. By the preset ``accurate`` the target drafts instead, and judges what it drafted: for
-models as small as those tried, the small one's drafts add nothing to that. Nothing that is not
-selected reaches the answer. *Approximate*: it is another answer than the plain one, and its
-probability says how far to trust it.
+all passages. By the preset ``accurate`` the target drafts, too, and judges what both drafted: where
+the two agree says more than either. Nothing that is not selected reaches the answer. *Approximate*:
+it is another answer than the plain one, and its probability says how far to trust it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -31,6 +30,7 @@ from readahead.types import Draft, Hit, Passage
 
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
 MIN_FIRST_HELD = 2  # passages that must hold what they agree on
+MIN_FIRST_HELD_ACCURATE = 3  # where fewer did, stopping cost right answers (docs/log.md)
 CLEARLY_LACKING = 0.9  # from there on, hardly any passages that held the answer (docs/answers.md)
 
 
@@ -61,13 +61,14 @@ class Outcome:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """Return the answers selected, the most probable first; none is an abstention."""
+        """Return the answers selected, the best first; none is an abstention."""
         return tuple(one.candidate.answer for one in self.choice.selected)
 
     @property
     def confidence(self) -> float:
-        """Return the probability that the best answer is right."""
-        return max((one.probability for one in self.choice.rated), default=0.0)
+        """Return the probability that the best answer is right, selected or not."""
+        best = [*self.choice.selected, *self.choice.rated][:1]
+        return best[0].probability if best else 0.0
 
     @property
     def is_lacking(self) -> bool:
@@ -111,8 +112,9 @@ class Speculator:
     """Drafts and chooses; used by one thread at a time.
 
     Args:
-        drafter: Small; drafts by the preset ``fast``.
-        target: Drafts and judges by the preset ``accurate``; may be the drafter.
+        drafter: Small; drafts.
+        target: Drafts, too, and judges by the preset ``accurate``; may be the drafter, then it
+            drafts once.
         config: Which preset, how many drafts, from which probability on to answer.
         calibration: From the probability of the shipped model to that on the user's own questions.
         judge: Of claims, beside the evidence checker; None: there is none.
@@ -130,8 +132,11 @@ class Speculator:
         self._config = config
         limits = (config.with_rationale, config.max_new_tokens)
         self._target = Drafter(target, *limits, "target")
-        is_fast = config.preset == "fast"
-        self._drafter = Drafter(drafter, *limits) if is_fast else self._target
+        small = Drafter(drafter, *limits)
+        if config.preset == "fast":
+            self._drafters = [small]
+        else:
+            self._drafters = [self._target] if drafter is target else [small, self._target]
         self._verifier = Verifier(target)
         self._calibration = calibration
         self._judge = judge
@@ -234,10 +239,10 @@ class Speculator:
         return thresholds(self.model)["strict" if is_lacking else threshold]
 
     @property
-    def also(self) -> float:
-        """Return the probability from which on to give further answers."""
+    def also(self) -> float | None:
+        """Return the probability from which on to give further answers; None: by their gain."""
         also = self._config.also
-        return thresholds(self.model)["also"] if also is None else also
+        return thresholds(self.model).get("also") if also is None else also
 
     @property
     def model(self) -> str:
@@ -246,23 +251,47 @@ class Speculator:
 
     def _drafts(self, asked: _Asked, feedback: str = "") -> list[Draft]:
         """Return the drafts of the first subsets, if these are enough, or of all."""
-        subsets = asked.subsets
-        num_first = FIRST_DRAFTS if self._config.adaptive else len(subsets)
         drafts: list[Draft] = []
-        for some in (subsets[:num_first], subsets[num_first:]):
-            if drafts and (asked.cancelled() or is_enough(asked.question, drafts, asked.hits)):
+        for drafter, subsets in self._batches(asked, drafts):
+            if drafts and asked.cancelled():
                 break
-            if some:
-                drafts += self._drafter.draft(
+            if subsets:
+                drafts += drafter.draft(
                     asked.question,
                     asked.passages,
-                    some,
+                    subsets,
                     feedback=feedback,
                     cancelled=asked.cancelled,
                     trace=asked.trace,
                 )
                 asked.written(drafts)
         return drafts
+
+    def _batches(
+        self, asked: _Asked, drafts: Sequence[Draft]
+    ) -> Iterator[tuple[Drafter, Sequence[Subset]]]:
+        """Yield who drafts from which subsets next, until the ``drafts`` so far are enough.
+
+        The target begins with a few only where the drafter's agree: two batches take longer than
+        one, and for most questions all are needed.
+        """
+        first = FIRST_DRAFTS if self._config.adaptive else 0
+        begun = []
+        for drafter in self._drafters if first else ():
+            yield drafter, asked.subsets[:first]
+            begun.append(drafter)
+            if asked.cancelled() or not self._is_enough(asked, drafts):
+                break
+        else:
+            if first:
+                return
+        for drafter in self._drafters:
+            yield drafter, asked.subsets[first if drafter in begun else 0 :]
+
+    def _is_enough(self, asked: _Asked, drafts: Sequence[Draft]) -> bool:
+        is_fast = self._config.preset == "fast"
+        min_held = MIN_FIRST_HELD if is_fast else MIN_FIRST_HELD_ACCURATE
+        return is_enough(asked.question, drafts, asked.hits, min_held)
 
     def _of_all(self, asked: _Asked, known: str) -> list[Draft]:
         """Return the target's draft from all passages, told the answers of the parts."""
@@ -279,7 +308,8 @@ class Speculator:
 
     def _chosen(self, asked: _Asked, written: Sequence[Draft], feedback: str = "") -> Outcome:
         """Return what comes of a round of drafts."""
-        drafts, num_saved = tuple(written), max(0, len(asked.subsets) - len(written))
+        num_most = len(asked.subsets) * len(self._drafters)
+        drafts, num_saved = tuple(written), max(0, num_most - len(written))
         outcome = replace(asked.before, drafts=drafts, choice=Choice(), feedback=feedback)
         candidates = pool(asked.question, drafts, asked.passages)
         judged = None if asked.cancelled() else self._judged(asked, candidates)
@@ -288,7 +318,8 @@ class Speculator:
         rated = self._calibrated(
             rate(asked.question, candidates, drafts, asked.hits, judged, judge=self._judge)
         )
-        choice = choose(rated, threshold=outcome.threshold, also=self.also)
+        harm = thresholds(self.model).get("harm", 0.0)
+        choice = choose(rated, threshold=outcome.threshold, also=self.also, harm=harm)
         return replace(outcome, choice=choice, num_saved=num_saved)
 
     def _judged(self, asked: _Asked, candidates: Sequence[Candidate]) -> list[Judged] | None:
@@ -301,7 +332,10 @@ class Speculator:
         )
 
     def _calibrated(self, rated: Sequence[Rated]) -> list[Rated]:
-        """Return the answers with the user's own probabilities, the most probable first."""
+        """Return the answers with the user's own probabilities, the most probable first.
+
+        That of being wrong stays as it was fitted: only right answers are labelled.
+        """
         if self._calibration is None:
             return list(rated)
         told = self._calibration.probability
@@ -309,19 +343,25 @@ class Speculator:
         return sorted(own, key=lambda one: -one.probability)
 
 
-def is_enough(question: str, drafts: Sequence[Draft], hits: Sequence[Hit]) -> bool:
-    """Return whether the first drafts agree, and passages hold what they say."""
+def is_enough(
+    question: str, drafts: Sequence[Draft], hits: Sequence[Hit], min_held: int = MIN_FIRST_HELD
+) -> bool:
+    """Return whether the first drafts agree, and ``min_held`` passages hold what they say."""
     candidates = pool(question, drafts, [hit.passage for hit in hits])
     return (
         len(candidates) == 1
         and len(candidates[0].drafts) == len(drafts)
-        and len(candidates[0].held) >= MIN_FIRST_HELD
+        and len(candidates[0].held) >= min_held
     )
 
 
 @cache
 def thresholds(model: str) -> Mapping[str, float]:
-    """Return the probabilities that ``strict`` and ``lenient`` mean, by name."""
+    """Return what was fitted for a model, by name.
+
+    ``strict`` and ``lenient`` are the probabilities that these mean; ``also`` is that from which on
+    further answers are given, or ``harm`` the λ of their expected gain.
+    """
     text = files(PACKAGE).joinpath("thresholds.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, float]] = json.loads(text)
     return found[model]
