@@ -191,7 +191,7 @@ class DraftsConfig(_Section):
     """How answers are drafted small and chosen by evidence (``method="drafts"``)."""
 
     preset: Literal["fast", "accurate"] = Field(
-        "fast", description="fast: the drafter drafts; accurate: the target does, and scores"
+        "fast", description="fast: the drafter drafts; accurate: the target does, too, and scores"
     )
     strategy: Literal[
         "single", "perspectives", "sources", "time", "authority", "contiguous", "random"
@@ -207,7 +207,10 @@ class DraftsConfig(_Section):
         "lenient", description="the probability of being right from which on to answer"
     )
     also: float | None = Field(
-        None, ge=0, le=1, description="that of further answers; unset: as it was fitted"
+        None,
+        ge=0,
+        le=1,
+        description="that of further answers; unset: as fitted (accurate: by gain)",
     )
     max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
     max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")

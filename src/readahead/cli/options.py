@@ -58,7 +58,7 @@ Preset = Annotated[
     typer.Option(
         metavar="PRESET",
         callback=preset_of,
-        help="Of drafts: fast (the drafter drafts) or accurate (the target does, and scores).",
+        help="Of drafts: fast (the drafter drafts) or accurate (the target does, too, and scores).",
     ),
 ]
 Drafting = Annotated[
