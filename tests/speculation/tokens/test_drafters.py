@@ -7,6 +7,8 @@ from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 
+from tests.conftest import make_llama, make_tokenizer
+
 from .support import prompt
 
 PARAMS = SamplingParams(temperature=0.8)
@@ -52,6 +54,15 @@ def test_only_what_is_new_is_read(model: TransformersModel) -> None:
     assert used.num_unread([*got.token_ids, 4]) == 2  # its own last draft, and the bonus token
     assert used.num_unread([got.token_ids[0], 250, 4]) == 2
     assert used.num_unread([(got.token_ids[0] + 1) % 256]) == 1
+
+
+def test_a_prompt_longer_than_the_context_is_not_read() -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=16), make_tokenizer())
+    trace = Trace("test")
+    made = ModelDrafter(small, prompt(1, 40), vocabulary_size=small.vocabulary_size)
+    made.begin(prompt(2), PARAMS, trace=trace)
+    assert made.propose([], FixedPacer(4), 4).token_ids == ()
+    assert trace.counters.get("drafter_tokens", 0) == 0
 
 
 def test_another_seed_draws_other_tokens(model: TransformersModel) -> None:

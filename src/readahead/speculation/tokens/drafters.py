@@ -118,7 +118,8 @@ class ModelDrafter:
         if known < self._cache.length and self._cache.refusal:
             self._cache, known = self._model.new_cache(), 0  # such a cache cannot go back far
         self._cache.crop(known)
-        unread = torch.tensor([prompt_ids[known:-1]], dtype=torch.long)  # (1, T)
+        fits = self.can_read(())  # where it does not, nothing is drafted, so nothing is read
+        unread = torch.tensor([prompt_ids[known:-1] if fits else ()], dtype=torch.long)  # (1, T)
         with self._trace.span(
             "drafter_prefill", num_tokens=unread.shape[1], num_cached_tokens=known
         ):
