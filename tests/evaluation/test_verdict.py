@@ -1,13 +1,17 @@
 import json
+from dataclasses import replace
 
 from readahead.evaluation.verdict import Advice, Measured, Trial, say
 from readahead.speculation.tokens.advise import Costs, best_gamma, best_speed_up, break_even
 
 
-def measured(num_tokens: int, one_s: float, draft_s: float, beta: float) -> Measured:
+def measured(
+    num_tokens: int, one_s: float, draft_s: float, beta: float, num_new_tokens: int = 64
+) -> Measured:
     """Return what a target whose steps take ``one_s``, however many tokens, would come to."""
     costs = Costs({1: one_s, 17: one_s}, draft_s)
-    trials = [trial(way, beta, costs) for way in ("lookup", "rag", "hybrid")]
+    ways = ("lookup", "rag", "hybrid")
+    trials = [replace(trial(way, beta, costs), num_new_tokens=num_new_tokens) for way in ways]
     return Measured(num_tokens, num_tokens // 4, dict(costs.verify_s), draft_s, one_s, (*trials,))
 
 
@@ -60,6 +64,11 @@ def test_a_drafter_that_never_pays_is_told_so() -> None:
     assert sentences[1] == "As costs grow with the context, a longer one does not change that."
     alone = list(say(same[:1], 8192))
     assert alone[1] == "Give several --context to see from which on it would pay."
+
+
+def test_a_short_answer_is_told_to_say_little() -> None:
+    *_, last = say([measured(500, 1.0, 0.2, 0.8, num_new_tokens=3)], 8192)
+    assert last == "The answer had 3 tokens: too few to trust what was measured."
 
 
 def test_advice_is_json() -> None:

@@ -99,7 +99,8 @@ def _say_costs(one: Measured) -> None:
     say(f"{one.num_context_tokens} tokens of context, {one.num_drafter_tokens} for the drafter")
     say(f"  target, ms for a step of … tokens   {steps}")
     say(f"  drafter, ms for one token           {1000 * one.draft_s:.1f} (c = {one.costs.c:.2f})")
-    say(f"  plain decoding, ms a token          {1000 * one.token_s:.1f}")
+    written = f"({one.trials[0].num_new_tokens} tokens written each time)"
+    say(f"  plain decoding, ms a token          {1000 * one.token_s:.1f} {written}")
 
 
 def _say_trials(trials: tuple[Trial, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from readahead.speculation.tokens.advise import Costs, Growth
 
+MIN_NEW_TOKENS = 16  # of an answer whose times say anything
 MIN_SPEED_UP = 1.05  # less is not told from noise, and not worth a second model
 
 
@@ -111,6 +112,8 @@ def say(measured: Sequence[Measured], max_context_tokens: int) -> Iterator[str]:
             f"{head}copying decodes {lookup.speed_up:.2f} times as fast as plain, both together "
             f"{one.trial('hybrid').speed_up:.2f} times."
         )
+        if rag.num_new_tokens < MIN_NEW_TOKENS:
+            yield f"The answer had {rag.num_new_tokens} tokens: too few to trust what was measured."
 
 
 def _worth(rag: Trial) -> str:
