@@ -4,15 +4,17 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
 
 from readahead.cli.chat import MAX_STATUS_CELLS, next_suggestion, status_line
 from readahead.reply import Event
-from readahead.session import Session, Status
+from readahead.session import DocumentChat, Session, Status
 from tests.cli.conftest import Cli
 
 QUESTION = "How often does the tide turn?"
@@ -37,20 +39,64 @@ def test_chat_retrieves_again_if_it_is_asked_to(cli: Cli, kb: Path, target: Path
         assert ("inject" in last["attributes"]) == asks
 
 
-def test_an_interrupt_stops_one_answer_of_a_chat(
-    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = Session.submit
+def test_chat_talks_about_one_document(cli: Cli, kb: Path, target: Path) -> None:
+    lines = f"{QUESTION}\n\n{'moon ' * 2000}\nAnd what pulls it?".encode()
+    flags = ["--method", "rapid", "--document", "docs/tides.md", "--target", target]
+    outcome = cli("chat", *flags, stdin=lines)
+    assert outcome.status == 0
+    assert outcome.err.startswith("Ask about docs/tides.md; Ctrl-C")
+    assert outcome.err.count("first token") == 2
+    assert outcome.err.count("error: ") == 1
+    assert "of them read before" in outcome.err
+    last, _, first = cli("trace", "--json").json["traces"]
+    assert (first["attributes"]["turn"], last["attributes"]["turn"]) == (1, 2)
+    assert last["attributes"]["method"] == "rapid"
+    assert last["attributes"]["document"] == "docs/tides.md"
 
-    def interrupted(self: Session, question: str) -> Iterator[Event]:
+
+def test_chat_may_be_about_some_documents(cli: Cli, kb: Path, target: Path) -> None:
+    outcome = cli("chat", "--document", "docs/lamps.txt", "--target", target, stdin=b"What burns?")
+    assert outcome.status == 0
+    assert outcome.err.startswith("Ask about 1 documents")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--method", "plain"], "There is no method 'plain' to chat by."),
+        (["--method", "rapid"], "none is named. Add: --document NAME"),
+        (["--method", "rapid", "--document", "docs"], "2 documents are named; "),
+        (["--method", "rapid", "--document", "no.md"], "There is no document 'no.md'."),
+        (["--document", "no.md"], "There is no document 'no.md'."),
+        (["--method", "rapid", "--inject"], "--inject is of the method prefetch"),
+        (["--drafter", "smollm2-135m"], "--drafter is of the method rapid"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    cli: Cli, kb: Path, target: Path, flags: list[str], expected: str
+) -> None:
+    outcome = cli("chat", "--target", target, *flags, stdin=QUESTION.encode())
+    assert outcome.status == 2
+    assert expected in outcome.error
+
+
+@pytest.mark.parametrize("about_one", [False, True])
+def test_an_interrupt_stops_one_answer_of_a_chat(
+    cli: Cli, kb: Path, target: Path, monkeypatch: pytest.MonkeyPatch, about_one: bool
+) -> None:
+    kind = DocumentChat if about_one else Session
+    flags = ["--method", "rapid", "--document", "docs/tides.md"] if about_one else []
+    whole: Callable[[Any, str], Iterator[Event]] = kind.submit
+
+    def interrupted(self: object, question: str) -> Iterator[Event]:
         events = whole(self, question)
         yield next(events)
         if question == QUESTION:
             raise KeyboardInterrupt
         yield from events
 
-    monkeypatch.setattr(Session, "submit", interrupted)
-    outcome = cli("chat", "--target", target, stdin=f"{QUESTION}\nWhat burns oil?".encode())
+    monkeypatch.setattr(kind, "submit", interrupted)
+    outcome = cli("chat", "--target", target, *flags, stdin=f"{QUESTION}\nWhat burns oil?".encode())
     assert outcome.status == 0
     assert "\nStopped. " in outcome.err
     last, first = cli("trace", "--json").json["traces"]
@@ -98,6 +144,12 @@ class Screen:
         self._screen = pyte.HistoryScreen(120, 24)
         self._stream = pyte.ByteStream(self._screen)
 
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self._keyboard)
+
     def type(self, keys: str) -> None:
         os.write(self._keyboard, keys.encode())
 
@@ -125,11 +177,20 @@ class Screen:
         return bool(data)
 
 
-def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) -> None:
+@contextmanager
+def killed(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def chat_on_a_terminal(flags: list[str]) -> tuple[Screen, subprocess.Popen[bytes]]:
+    """Start a chat; the screen owns the keyboard."""
     keyboard, terminal = pty.openpty()
-    screen = Screen(keyboard)
-    with subprocess.Popen(
-        [sys.executable, "-m", "readahead", "chat", "--target", str(target)],
+    process = subprocess.Popen(
+        [sys.executable, "-m", "readahead", "chat", *flags],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -139,19 +200,25 @@ def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) 
             "READAHEAD_GENERATION__MAX_NEW_TOKENS": "4",
             "READAHEAD_PREFETCH__DECODE_AHEAD_TOKENS": "2",
         },
-    ) as process:
-        os.close(terminal)
-        try:
-            screen.wait_for("> ")
-            screen.type(QUESTION)
-            screen.wait_for("2 of the answer written ahead")
-            screen.type("\r")
-            screen.wait_for("read before")  # in the figures of the answer
-            screen.wait_for("nothing read ahead yet")
-            screen.type("\x04")
-            while screen.read() and process.poll() is None:
-                pass
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
-            os.close(keyboard)
+    )
+    os.close(terminal)
+    return Screen(keyboard), process
+
+
+def leave(screen: Screen, process: subprocess.Popen[bytes]) -> int:
+    screen.type("\x04")
+    while screen.read() and process.poll() is None:
+        pass
+    return process.wait(timeout=60)
+
+
+def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) -> None:
+    screen, process = chat_on_a_terminal(["--target", str(target)])
+    with killed(process), screen:
+        screen.wait_for("> ")
+        screen.type(QUESTION)
+        screen.wait_for("2 of the answer written ahead")
+        screen.type("\r")
+        screen.wait_for("read before")  # in the figures of the answer
+        screen.wait_for("nothing read ahead yet")
+        assert leave(screen, process) == 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from readahead.cli.filters import Documents, document_names, search_filter
 from readahead.cli.options import (
     Device,
+    Drafter,
     Kb,
     LexicalOnly,
     Precision,
@@ -21,28 +23,42 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import note, one_line, print_answer, working
-from readahead.cli.questions import Inject
+from readahead.cli.questions import RAPID, WAITED_FOR, Inject, awaited
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 
 if TYPE_CHECKING:
-    from readahead.session import Session, Status
+    from readahead.session import DocumentChat, Session, Status
 
+PREFETCH = "prefetch"
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="METHOD",
+        help="prefetch: retrieve for each question, ahead of it; rapid: about one --document, "
+        "which is read whole and once.",
+    ),
+]
 MAX_STATUS_CELLS = 100
 REFRESH_S = 0.1
+KEYS = "Ctrl-C stops an answer, Ctrl-D ends."
 
 
 def chat(
     context: typer.Context,
     kb: Kb = None,
+    method: Method = PREFETCH,
     k: TopK = None,
     target: Target = None,
+    drafter: Drafter = None,
     device: Device = None,
     dtype: Precision = None,
     inject: Inject = None,
+    documents: Documents = None,
     lexical_only: LexicalOnly = False,
 ) -> None:
     """Talk about the documents; what a question will need is read while it is typed."""
+    _check_method(method, inject=inject, drafter=drafter)
     config = settings(
         context,
         kb,
@@ -52,24 +68,86 @@ def chat(
         device=device,
         dtype=dtype,
         inject__enabled=inject,
+        models__drafter=drafter,
     )
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
-        num_documents = len(knowledge.store.documents())
-        with working("Loading the models"):
-            from readahead.engine import Engine  # takes seconds: after what may be wrong
-            from readahead.session import Session
-
-            session = Session(Engine(knowledge))
-        with session:
-            note(f"Ask about {num_documents} documents; Ctrl-C stops an answer, Ctrl-D ends.")
-            for question in _questions(_reader(session)):
-                _answer(session, question)
+        if method == RAPID:
+            _talk_about_one(knowledge, _one(knowledge, documents))
+        else:
+            _talk(knowledge, documents)
 
 
-def _answer(session: Session, question: str) -> None:
+def _check_method(method: str, *, inject: bool | None, drafter: str | None) -> None:
+    """Raise InputError if there is no such method, or an option is of the other one."""
+    if method not in (PREFETCH, RAPID):
+        raise InputError(
+            f"There is no method {method!r} to chat by.", remedy=f"Use: {PREFETCH}, {RAPID}."
+        )
+    if inject and method == RAPID:
+        raise InputError(
+            f"--inject is of the method {PREFETCH}, not of {method!r}, which reads all there is.",
+            remedy="Leave it out.",
+        )
+    if drafter and method == PREFETCH:
+        raise InputError(
+            f"--drafter is of the method {RAPID}, not of {method!r}.",
+            remedy=f"Add: --method {RAPID} --document NAME",
+        )
+
+
+def _one(knowledge: KnowledgeBase, given: Sequence[str] | None) -> str:
+    """Return the document that is talked about.
+
+    Raises:
+        InputError: None is named, or several are.
+        NotFound: There is no such document.
+    """
+    if not given:
+        raise InputError(
+            f"The method {RAPID!r} talks about one document, and none is named.",
+            remedy="Add: --document NAME (readahead ls shows the names)",
+        )
+    names = document_names(knowledge.store, given, to_add=True)
+    if len(names) > 1:
+        raise InputError(
+            f"{len(names)} documents are named; the method {RAPID!r} talks about one.",
+            remedy="Name one with --document.",
+        )
+    return names[0]
+
+
+def _talk(knowledge: KnowledgeBase, documents: Sequence[str] | None) -> None:
+    """Answer questions about all documents, or those named, reading ahead while one types."""
+    chosen = search_filter(knowledge.store, documents, None, None)
+    num_documents = len(chosen.documents if chosen else knowledge.store.documents())
+    with working("Loading the models"):
+        from readahead.engine import Engine  # takes seconds: after what may be wrong
+        from readahead.session import Session
+
+        session = Session(Engine(knowledge), filter=chosen)
+    with session:
+        note(f"Ask about {num_documents} documents; {KEYS}")
+        read_line = _editor(session) if sys.stdin.isatty() else _read_piped
+        for question in _questions(read_line):
+            _answer(session, question)
+
+
+def _talk_about_one(knowledge: KnowledgeBase, document: str) -> None:
+    """Answer questions about one document."""
+    with working("Loading the models"):
+        from readahead.engine import Engine  # takes seconds: after what may be wrong
+        from readahead.session import DocumentChat
+
+        about = DocumentChat(Engine(knowledge), document)
+    note(f"Ask about {one_line(document)}; {KEYS}")
+    for question in _questions(_plain_editor() if sys.stdin.isatty() else _read_piped):
+        _answer(about, question, WAITED_FOR[RAPID])
+
+
+def _answer(session: Session | DocumentChat, question: str, waited_for: str = "Answering") -> None:
     try:
-        print_answer(session.submit(question))
+        print_answer(awaited(session.submit(question), waited_for))
     except InputError as error:
         note(f"error: {one_line(str(error))}")
     except KeyboardInterrupt:
@@ -87,11 +165,6 @@ def _questions(read_line: Callable[[], str]) -> Iterator[str]:
                 continue
             if question:
                 yield question
-
-
-def _reader(session: Session) -> Callable[[], str]:
-    """Return what reads the next line, raising EOFError at the end."""
-    return _editor(session) if sys.stdin.isatty() else _read_piped
 
 
 def _read_piped() -> str:
@@ -136,6 +209,21 @@ def _editor(session: Session) -> Callable[[], str]:
             return editor.prompt()
         except KeyboardInterrupt:  # clears the line
             session.type("")
+            return ""
+
+    return read_line
+
+
+def _plain_editor() -> Callable[[], str]:
+    """Return a line editor with a history."""
+    from prompt_toolkit import PromptSession
+
+    editor: PromptSession[str] = PromptSession("> ")
+
+    def read_line() -> str:
+        try:
+            return editor.prompt()
+        except KeyboardInterrupt:  # clears the line
             return ""
 
     return read_line
