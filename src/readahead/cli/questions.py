@@ -208,12 +208,12 @@ def ask(
             say_json(answer_json(answer))
             return
         events = engine.stream(text, method=method, filter=chosen)
-        answer = print_answer(_awaited(events, WAITED_FOR.get(method, "Answering")))
+        answer = print_answer(awaited(events, WAITED_FOR.get(method, "Answering")))
         if explain:
             _explain(answer, knowledge)
 
 
-def _awaited(
+def awaited(
     events: Iterator[str | Citation | Answer], description: str
 ) -> Iterator[str | Citation | Answer]:
     """Yield ``events``, telling who waits for the first of them what takes so long."""
