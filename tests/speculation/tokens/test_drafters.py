@@ -6,7 +6,6 @@ from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
 from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
-
 from tests.conftest import make_llama, make_tokenizer
 
 from .support import prompt
