@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from readahead.cli.filters import Documents, document_names, search_filter
+from readahead.cli.methods import RAPID
 from readahead.cli.options import (
     Device,
     Drafter,
@@ -23,7 +24,7 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import note, one_line, print_answer, working
-from readahead.cli.questions import RAPID, WAITED_FOR, Inject, awaited
+from readahead.cli.questions import WAITED_FOR, Inject, awaited
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from readahead.cli.explain import evidence, tables
 from readahead.cli.filters import Documents, Kinds, Metadata, search_filter
+from readahead.cli.methods import DRAFTS, RAPID, check_options
 from readahead.cli.options import (
     Device,
     Drafter,
@@ -44,8 +45,6 @@ from readahead.cli.output import (
     working,
 )
 from readahead.cli.speculated import table
-from readahead.config import Config
-from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 from readahead.types import Answer, Citation
 
@@ -82,19 +81,7 @@ Explain = Annotated[
         "came to.",
     ),
 ]
-DRAFTS, RAPID = "drafts", "rapid"
 WAITED_FOR = {DRAFTS: "Drafting", RAPID: "Reading the document"}
-METHODS_OF = {
-    "explain": (DRAFTS, RAPID),
-    "drafter": (DRAFTS, RAPID),
-    "preset": (DRAFTS,),
-    "threshold": (DRAFTS,),
-    "drafting": (RAPID,),
-    "mode": (RAPID,),
-    "eta": (RAPID,),
-    "draft-tokens": (RAPID,),
-}
-MODES_WITH_ETA = ("augmented", "paper")
 SHOWN_CELLS = 240
 
 
@@ -184,19 +171,18 @@ def ask(
         tokens__eta=eta,
         tokens__num_draft_tokens=draft_tokens,
     )
-    given = {
-        "explain": explain or None,
-        "drafter": drafter,
-        "preset": preset,
-        "threshold": threshold,
-        "drafting": drafting,
-        "mode": mode,
-        "eta": eta,
-        "draft-tokens": draft_tokens,
-    }
-    _check_method(method, [name for name, value in given.items() if value is not None])
-    if method == RAPID:
-        _check_rapid(config, with_drafter=drafter is not None, with_eta=eta is not None)
+    check_options(
+        method,
+        config,
+        explain=explain,
+        drafter=drafter,
+        preset=preset,
+        threshold=threshold,
+        drafting=drafting,
+        mode=mode,
+        eta=eta,
+        draft_tokens=draft_tokens,
+    )
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
@@ -221,36 +207,6 @@ def awaited(
         first = next(events)
     yield first
     yield from events
-
-
-def _check_method(method: str, given: Iterable[str]) -> None:
-    """Raise InputError if an option is of another method."""
-    for name in given:
-        if method not in (methods := METHODS_OF[name]):
-            raise InputError(
-                f"--{name} is of the method {' or '.join(methods)}, not of {method!r}.",
-                remedy=f"Add: --method {' or --method '.join(methods)}",
-            )
-
-
-def _check_rapid(config: Config, *, with_drafter: bool, with_eta: bool) -> None:
-    """Raise InputError if options of rapid do not go together."""
-    drafting, mode = config.tokens.drafter, config.tokens.mode
-    if mode != "exact" and drafting != "rag":
-        raise InputError(
-            f"--mode {mode} needs a model's distributions, and --drafting is {drafting!r}.",
-            remedy="Add: --drafting rag",
-        )
-    if with_eta and mode not in MODES_WITH_ETA:
-        raise InputError(
-            f"--eta is of the modes {' and '.join(MODES_WITH_ETA)}, not of {mode!r}.",
-            remedy="Add: --mode augmented --drafting rag",
-        )
-    if with_drafter and drafting == "lookup":
-        raise InputError(
-            "--drafter names a model, and --drafting lookup uses none.",
-            remedy="Leave one of them out, or say --drafting hybrid.",
-        )
 
 
 def _explain(answer: Answer, knowledge: KnowledgeBase) -> None:
