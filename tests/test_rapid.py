@@ -196,7 +196,13 @@ def test_other_laws_answer(
     tmp_path: Path, wide: TransformersModel, other: TransformersModel, mode: str
 ) -> None:
     with open_engine(
-        tmp_path, wide, other, tokens__mode=mode, tokens__drafter="rag", tokens__eta=5.0
+        tmp_path,
+        wide,
+        other,
+        tokens__mode=mode,
+        tokens__drafter="rag",
+        tokens__eta=5.0,
+        tokens__num_draft_tokens=3,
     ) as engine:
         answer = engine.ask(QUESTION, method="rapid")
         assert answer.usage.completion_tokens > 0

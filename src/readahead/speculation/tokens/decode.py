@@ -207,6 +207,7 @@ class _Request:
         unread = torch.tensor([[self.row.new_ids[-1], *proposal.token_ids]])  # (1, γ + 1)
         with self.trace.step("verify"):
             logits = self.model.forward(unread, self.cache, num_logits=unread.shape[1])[0]
+            logits[-1, -1].item()  # waits for the device, or its time would be someone else's
         self.trace.count("computed_tokens", unread.shape[1])
         return logits
 
