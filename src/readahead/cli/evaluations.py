@@ -28,6 +28,7 @@ from readahead.cli.output import (
     say_json,
     working,
 )
+from readahead.cli.rapidevaluation import evaluate_rapid
 from readahead.knowledge import KnowledgeBase
 
 if TYPE_CHECKING:
@@ -194,6 +195,9 @@ def evaluate_evidence(claims: Claims, n: Limit = None, as_json: Json = False) ->
             "those found out\nfalse_alarms: of the same sentences unchanged, those blamed all the "
             "same"
         )
+
+
+app.command("rapid")(evaluate_rapid)
 
 
 @app.command("drafts")

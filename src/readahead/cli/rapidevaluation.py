@@ -1,0 +1,200 @@
+"""``readahead eval rapid``: ways to answer questions over long documents, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from readahead.cli.options import (
+    Device,
+    Drafter,
+    DraftTokens,
+    Json,
+    LexicalOnly,
+    Precision,
+    Target,
+    settings,
+)
+from readahead.cli.output import DONE_WITH_FAILURES, counting, note, one_line, say, say_json
+from readahead.errors import InputError
+from readahead.evaluation.longcases import LongCase, behind_history
+from readahead.evaluation.longdocs import Task, read_long_cases
+from readahead.evaluation.needles import NeedleKind, make_needles
+from readahead.knowledge import load_embedder
+
+if TYPE_CHECKING:
+    from readahead.evaluation.rapid import Figures, RapidReport
+
+SHOWN_CELLS = 80
+NUM_DIALOGUES = 10
+HEAD = (
+    "score", "±", "accepted", "length", "per pass", "TV to p", "same",
+    "retrieve", "read", "own read", "draft", "verify", "decode",
+)  # fmt: skip
+LEGEND = (
+    "accepted: of the draft tokens; length: 1 + accepted / rounds; per pass: tokens a forward pass "
+    "of\nthe target; TV to p: how far the tokens' law is off the target's; same: answers that are "
+    "those of plain\nseconds an answer: retrieve (index and search), read (the target's prompt), "
+    "own read (the drafter's),\ndraft and verify, and decode: all from the first token to the last"
+)
+Questions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="LongBench v2, InfiniteBench or MT-Bench-101, whose last questions are asked behind "
+        "all dialogues before them.",
+    ),
+]
+TaskOption = Annotated[
+    Task | None,
+    typer.Option("--task", help="Of InfiniteBench; else what the name of the file says."),
+]
+Needles = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="In place of --questions: N documents are made up."),
+]
+Tokens = Annotated[int, typer.Option(metavar="L", min=1, help="Of a document that is made up.")]
+KindOption = Annotated[NeedleKind, typer.Option("--kind", help="Of what is hidden.")]
+Settings = Annotated[
+    str | None,
+    typer.Option(
+        "--settings",
+        metavar="LIST",
+        help="Some of plain rag-only lookup rag hybrid augmented paper dynamic ensemble; else all. "
+        "A number behind a colon is η, of ensemble the target's weight: augmented:5 ensemble:0.8",
+    ),
+]
+MaxContext = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Tokens, the answer included; else as the models allow."),
+]
+Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
+MaxNewTokens = Annotated[int | None, typer.Option(metavar="N", help="Of an answer, at most.")]
+DrafterDevice = Annotated[str | None, typer.Option(metavar="DEVICE", help="Else the target's.")]
+DrafterDtype = Annotated[str | None, typer.Option(metavar="DTYPE", help="Else the target's.")]
+Temperature = Annotated[float | None, typer.Option(metavar="T", help="0 is greedy.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Of what is drawn and made up.")]
+Unrelated = Annotated[
+    bool,
+    typer.Option("--unrelated", help="The drafter reads passages of another document: a test."),
+]
+
+
+def evaluate_rapid(
+    context: typer.Context,
+    questions: Questions = None,
+    task: TaskOption = None,
+    needles: Needles = None,
+    tokens: Tokens = 2000,
+    kind: KindOption = "single",
+    named: Settings = None,
+    n: Limit = None,
+    target: Target = None,
+    drafter: Drafter = None,
+    device: Device = None,
+    drafter_device: DrafterDevice = None,
+    dtype: Precision = None,
+    drafter_dtype: DrafterDtype = None,
+    max_context: MaxContext = None,
+    max_new_tokens: MaxNewTokens = None,
+    draft_tokens: DraftTokens = None,
+    temperature: Temperature = None,
+    seed: Seed = None,
+    unrelated: Unrelated = False,
+    lexical_only: LexicalOnly = False,
+    as_json: Json = False,
+) -> None:
+    """Compare ways to draft tokens over long documents: scores, acceptance and times."""
+    config = settings(
+        context,
+        None,
+        lexical_only=lexical_only,
+        target=target,
+        device=device,
+        dtype=dtype,
+        models__drafter=drafter,
+        models__drafter_device=drafter_device,
+        models__drafter_dtype=drafter_dtype,
+        tokens__num_draft_tokens=draft_tokens,
+        generation__max_new_tokens=max_new_tokens,
+        generation__temperature=temperature,
+        generation__seed=seed,
+    )
+    if (questions is None) == (needles is None):
+        raise InputError("Give --questions FILE or --needles N, and not both.")
+    cases = _read(questions, task, n) if questions else []
+    from readahead.evaluation.rapid import evaluate_rapid as evaluate
+    from readahead.evaluation.rapidrun import Runner
+    from readahead.evaluation.rapidsettings import DEFAULT_SETTINGS, read_settings
+
+    named = DEFAULT_SETTINGS if named is None else named
+    read_settings(named, eta=0.0)  # before models are loaded, which takes seconds
+    runner = Runner.load(config)
+    for number in range(needles or 0):
+        tokenizer = runner.target.tokenizer
+        cases.append(make_needles(tokens, tokenizer, config.generation.seed + number, kind=kind))
+    asked = read_settings(named, eta=runner.eta, weight=config.tokens.weight)
+    embedder = None if config.retrieval.mode == "lexical" else load_embedder(config.models)
+    with counting("Answering", quiet=as_json) as count:
+        report = evaluate(
+            cases,
+            runner,
+            asked,
+            max_context_tokens=max_context,
+            embedder=embedder,
+            unrelated=unrelated,
+            progress=count,
+        )
+    if as_json:
+        say_json(report.to_json())
+    else:
+        _say(report)
+    for failure in report.failed:
+        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
+    if report.failed:
+        raise typer.Exit(DONE_WITH_FAILURES)
+
+
+def _read(path: Path, task: Task | None, n: int | None) -> list[LongCase]:
+    """Return the first cases of a file; of dialogues the last, behind all those before."""
+    cases = read_long_cases(path, task=task)
+    if any(case.document for case in cases):
+        return cases[:n]
+    return behind_history(cases, n or min(NUM_DIALOGUES, len(cases) - 1))
+
+
+def _say(report: RapidReport) -> None:
+    """Print a line for each setting, what is accepted at each place, and what the words mean."""
+    width = max(map(len, (*report.settings, "setting")))
+    say(f"{'setting':<{width}}" + "".join(f"{title:>9}" for title in HEAD))
+    for name, figures in report.settings.items():
+        cells = ("" if value is None else f"{value:.3f}" for value in _cells(figures))
+        say(f"{name:<{width}}" + "".join(f"{cell:>9}" for cell in cells))
+    for name, figures in report.settings.items():
+        if places := figures.acceptance_by_position:
+            shown = " ".join(f"{share:.2f}" for share in places)
+            say(f"accepted by position, {name}: {shown}")
+    say(f"{len(report.rows)} questions, {len(report.failed)} cases failed")
+    say(LEGEND)
+
+
+def _cells(figures: Figures) -> tuple[float | None, ...]:
+    """Return the figures of a line; of several metrics the first one's."""
+    score = next(iter(figures.scores.values()))
+    seconds = figures.seconds
+    return (
+        score.mean,
+        score.stderr,
+        figures.acceptance_rate,
+        figures.mean_acceptance_length,
+        figures.tokens_per_forward,
+        figures.mean_gap,
+        figures.identical_share,
+        seconds["index_s"] + seconds["retrieval_s"],
+        *(
+            seconds[part]
+            for part in ("prefill_s", "drafter_prefill_s", "draft_s", "verify_s", "decode_s")
+        ),
+    )
