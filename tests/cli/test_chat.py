@@ -222,3 +222,18 @@ def test_a_terminal_shows_what_is_ready_while_one_types(kb: Path, target: Path) 
         screen.wait_for("read before")  # in the figures of the answer
         screen.wait_for("nothing read ahead yet")
         assert leave(screen, process) == 0
+
+
+def test_a_terminal_takes_questions_about_one_document(kb: Path, target: Path) -> None:
+    flags = ["--target", str(target), "--method", "rapid", "--document", "docs/tides.md"]
+    screen, process = chat_on_a_terminal(flags)
+    with killed(process), screen:
+        screen.wait_for("> ")
+        screen.type(f"{QUESTION}\r")
+        screen.wait_for("first token")
+        screen.type("not this")
+        screen.wait_for("> not this")
+        screen.type("\x03And why?\r")  # Ctrl-C clears the line
+        screen.wait_for("read before")
+        assert leave(screen, process) == 0
+    assert "nothing read ahead" not in screen.text
