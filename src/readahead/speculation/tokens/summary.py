@@ -32,4 +32,5 @@ def _read(trace: Trace) -> dict[str, object]:
     """Return which passages were chosen for the drafter, and how many tokens a model read."""
     spans = {span.name: span.attributes for span in trace.spans}
     prompt = spans.get("drafter_prefill", {})
-    return {**spans.get("retrieve", {}), "num_prompt_tokens": prompt.get("num_tokens", 0)}
+    parts = (cast("int", prompt.get(name, 0)) for name in ("num_tokens", "num_cached_tokens"))
+    return {**spans.get("retrieve", {}), "num_prompt_tokens": sum(parts)}
