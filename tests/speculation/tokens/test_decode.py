@@ -230,7 +230,7 @@ def test_a_cancelled_request_stops_within_one_step(
     assert pieces[-1].finish_reason == "cancelled"
 
 
-def test_windows_are_taken_back() -> None:
+def test_windows_are_taken_back(model: TransformersModel) -> None:
     """transformers issues 47447 and 48280: rolling back behind a window that has filled."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
@@ -257,6 +257,10 @@ def test_windows_are_taken_back() -> None:
             assert tokens(got) == expected
         got = speculated(windowed, ids, GREEDY, model_drafter(windowed), gamma=5)
         assert tokens(got) == expected
+        expected = tokens(plain(model, ids, GREEDY))
+        for gamma in (2, 5, 8):  # most of these draft tokens are rejected
+            got = speculated(model, ids, GREEDY, model_drafter(windowed), gamma=gamma)
+            assert tokens(got) == expected
 
 
 def test_rows_that_pad_the_vocabulary_are_no_difference(model: TransformersModel) -> None:

@@ -142,7 +142,8 @@ class ModelDrafter:
         known = self._num_known(answer_ids)
         ids = [*self._prompt_ids, *answer_ids]
         begun_s = self._trace.now_s()
-        self._cache.crop(known)
+        if known < self._cache.length:  # a crop of nothing drops what slid out of a window
+            self._cache.crop(known)
         unread = ids[known:]
         with self._trace.step("drafter_decode"):
             row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
