@@ -324,11 +324,11 @@ def _of_tallies(runs: Sequence[Run]) -> dict[str, float]:
     drafted = sum(tally.drafted.total() for tally in tallies)
     accepted = sum(tally.accepted.total() for tally in tallies)
     num_rounds = sum(tally.num_rounds for tally in tallies)
-    num_new_tokens = sum(tally.num_new_tokens for tally in tallies)
+    num_judged_tokens = sum(tally.num_judged_tokens for tally in tallies)
     decode_s = sum(run.decode_s for run in runs)
     return {
         "outside_models_share": 1 - sum(run.model_s for run in runs) / decode_s,
         "tokens_per_forward": 1 + accepted / max(1, num_rounds),
         "acceptance_rate": accepted / max(1, drafted),
-        "mean_gap": sum(tally.gap for tally in tallies) / max(1, num_new_tokens),
+        "mean_gap": sum(tally.gap for tally in tallies) / max(1, num_judged_tokens),
     }

@@ -34,12 +34,14 @@ class Tally:
         accept_counts: How many rounds accepted 0, 1, … draft tokens, by that number.
         drafted, accepted: Draft tokens by source.
         drafted_at, accepted_at: The same by position in the proposal, from 0.
-        gap: Sum over tokens of the total variation between the law of a token and p.
+        num_judged_tokens: Accepted, residual and bonus tokens, also those behind an end.
+        gap: Sum over these of the total variation between the law of a token and p.
         rounds: Of each forward pass: when it began, draft tokens, accepted ones, source.
     """
 
     num_rounds: int = 0
     num_new_tokens: int = 0
+    num_judged_tokens: int = 0
     accept_counts: Counter[int] = field(default_factory=Counter)
     drafted: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -58,6 +60,7 @@ class Tally:
         self.accepted.update(sources[:num])
         self.drafted_at.update(range(len(sources)))
         self.accepted_at.update(range(num))
+        self.num_judged_tokens += len(accepted.gaps)
         self.gap += sum(accepted.gaps)
         shown = "+".join(dict.fromkeys(sources))
         self.rounds.append((round(begun_s, 4), len(sources), num, shown))
@@ -86,7 +89,7 @@ class Tally:
                 self.accepted_at[place] / self.drafted_at[place]
                 for place in range(len(self.drafted_at))
             ],
-            "mean_gap": self.gap / max(1, self.num_new_tokens),
+            "mean_gap": self.gap / max(1, self.num_judged_tokens),
             "rounds": self.rounds,
         }
 
