@@ -4,7 +4,7 @@ import pytest
 
 from readahead.config import load_config
 from readahead.engine import Engine
-from readahead.errors import ConfigError, InputError, VocabularyMismatch
+from readahead.errors import ConfigError, ContextOverflow, InputError, VocabularyMismatch
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
@@ -21,6 +21,7 @@ GUIDE = "\n\n".join(
     f"# {name}\n\n{name} are told of here. " + f"What {name} do is of use to many people. " * 4
     for name in HEADINGS
 )
+TABLE = "# Lamps\n\nLamps burn.\n\n# Fuel\n\n| Lamp | Fuel |\n|---|---|\n| old | oil |\n"
 QUESTION = "What do Lamps do?"
 NEW_TOKENS = 40
 
@@ -156,6 +157,53 @@ def test_nothing_to_read_is_said(tmp_path: Path, wide: TransformersModel) -> Non
         answer = engine.ask(QUESTION, method="rapid")
         assert answer.abstained
         assert answer.method == "rapid"
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        Filter(documents=("gone.md",)),
+        Filter(documents=("empty.txt",)),
+        Filter(documents=("guide.md",), kinds=("table",)),
+    ],
+)
+def test_nothing_is_answered_from_nothing(
+    tmp_path: Path, wide: TransformersModel, filter: Filter
+) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        engine.knowledge.add(["-"], stdin=b" \n", stdin_name="empty.txt")
+        assert engine.ask(QUESTION, method="rapid", filter=filter).abstained
+
+
+def test_only_what_the_filter_allows_is_shown(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        knowledge = engine.knowledge
+        knowledge.add(["-"], stdin=TABLE.encode(), stdin_name="lamps.md")
+        ids = knowledge.store.live_ids(Filter(documents=("lamps.md",)))
+        kinds = {passage.kind for passage in knowledge.store.passages(ids)}
+        assert len(kinds) == 2
+        tables = Filter(documents=("lamps.md",), kinds=("table",))
+        answer = engine.ask(QUESTION, method="rapid", filter=tables)
+        attributes = knowledge.store.trace(answer.trace_id)["attributes"]
+        assert isinstance(attributes, dict)
+        shown = [knowledge.store.passage(one["id"]) for one in attributes["passages"]]
+        assert {passage.kind for passage in shown} == {"table"}
+
+
+def test_a_drafter_without_room_for_the_question_changes_no_answer(
+    tmp_path: Path, wide: TransformersModel
+) -> None:
+    small = TransformersModel(make_llama(seed=1, max_position_embeddings=256), make_tokenizer())
+    with open_engine(tmp_path, wide, small, tokens__drafter="rag") as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.text == by_hand(engine, wide, QUESTION)
+    with (
+        open_engine(
+            tmp_path / "b", wide, small, tokens__drafter="rag", tokens__mode="ensemble"
+        ) as engine,
+        pytest.raises(ContextOverflow, match="drafter's context of 256 tokens has no room"),
+    ):
+        engine.ask(QUESTION, method="rapid")
 
 
 def test_a_document_that_does_not_fit_is_cut_and_said(

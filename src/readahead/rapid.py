@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from readahead.config import Config, TokensConfig
 from readahead.errors import ConfigError, InputError
@@ -168,11 +168,11 @@ class RapidRun:
             InputError: ``filter`` allows several documents by name.
         """
         name = self._document(filter)
-        if not name:
+        passages = self._passages(name, filter) if name else []
+        if not passages:
             yield from self._reply(()).nothing_found()
             return
         self._trace.attributes["document"] = name
-        passages = self._passages(name)
         prompt = self._prompt(passages)
         self._retrieved = retrieved = self._retrieve(prompt)
         reply = self._reply(prompt.passages, (*self._notes, *fitting_notes(prompt)))
@@ -192,10 +192,11 @@ class RapidRun:
         self._trace.count("retrievals")
         return hits[0].passage.document if hits else ""
 
-    def _passages(self, name: str) -> list[Passage]:
-        """Return the document whole, passage by passage, in its order."""
+    def _passages(self, name: str, filter: Filter | None) -> list[Passage]:
+        """Return what ``filter`` allows of the document, passage by passage, in its order."""
         store = self._knowledge.store
-        passages = store.passages(store.live_ids(Filter(documents=(name,))))
+        about = replace(filter or Filter(), documents=(name,))
+        passages = store.passages(store.live_ids(about))
         return sorted(passages, key=lambda passage: (passage.start, passage.end))
 
     def _prompt(self, passages: Sequence[Passage]) -> Prompt:

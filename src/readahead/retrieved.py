@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from readahead.errors import ContextOverflow
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled, never
 from readahead.lm.dialogue import Exchange, build_dialogue
@@ -75,10 +76,11 @@ class Retrieved:
         tokens = self._config.tokens
         self._lookup = LookupDrafter(self._sources())
         drafter: Drafter = self._lookup
-        if self._model is not None:
+        own_ids = None if self._model is None else self._own_ids(self._model)
+        if self._model is not None and own_ids is not None:
             self._drafting = ModelDrafter(
                 self._model,
-                self._own_ids(self._model),
+                own_ids,
                 vocabulary_size=self._target.vocabulary_size,
                 on=self._on,
             )
@@ -102,7 +104,9 @@ class Retrieved:
         self._selected = selected
         self._lookup.prefer(self._sources())
         if self._drafting is not None and self._model is not None:
-            self._drafting.read_instead(self._own_ids(self._model), cancelled=cancelled)
+            own_ids = self._own_ids(self._model)
+            assert own_ids is not None, "the question has fitted before"
+            self._drafting.read_instead(own_ids, cancelled=cancelled)
         return True
 
     def _select(self, query: str) -> Selected:
@@ -146,11 +150,25 @@ class Retrieved:
         spans = [prompt.spans[place] for place in self._selected.best_first]
         return Sources([prompt.token_ids[start:stop] for start, stop in spans])
 
-    def _own_ids(self, model: TransformersModel) -> tuple[int, ...]:
-        """Return the prompt of the model that drafts."""
+    def _own_ids(self, model: TransformersModel) -> tuple[int, ...] | None:
+        """Return the prompt of the model that drafts; None where that has no room for the question.
+
+        Raises:
+            ContextOverflow: There is no room, and the law of acceptance needs the model.
+        """
         passages = [self._prompt.passages[place] for place in self._selected.places]
         room = model.max_context_tokens - self._config.generation.max_new_tokens
-        dialogue = build_dialogue(
-            model.tokenizer, self._question, passages, self._exchanges, max_tokens=room
-        )
+        try:
+            dialogue = build_dialogue(
+                model.tokenizer, self._question, passages, self._exchanges, max_tokens=room
+            )
+        except ContextOverflow:
+            if self._config.tokens.mode == "exact":
+                return None
+            raise ContextOverflow(
+                f"The drafter's context of {model.max_context_tokens} tokens has no room for "
+                "question and answer.",
+                remedy="Set tokens.mode to exact, which goes on without it, or ask a shorter "
+                "question.",
+            ) from None
         return dialogue.prompt.token_ids
