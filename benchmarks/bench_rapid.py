@@ -4,7 +4,8 @@ The claim: with the rule ``exact`` the hybrid of copied and drafted tokens decod
 fast as the plain loop, faster than transformers' prompt lookup and assisted generation, and no way
 of ours is slower than plain where nothing can be guessed. All run in turn, one prompt after the
 other, each prompt read once beforehand; times are of decoding, from the first tokens to the last.
-In float32 the greedy tokens must be the same.
+In float32 the greedy tokens must be the same; elsewhere the gap of the logits at the first
+difference is told, which is that of a tie, rounded the other way.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ SHOWN = (
     "mean_gap",
     "identical_share",
     "outside_models_share",
+    "largest_gap",
 )
 MODES: tuple[Mode, ...] = ("augmented", "paper")
 
@@ -48,14 +50,15 @@ def main(name: str = "rapid", ways: tuple[str, ...] = (*DRAFTERS, *THEIRS)) -> N
     params = SamplingParams(
         max_new_tokens=given.max_new_tokens, temperature=given.temperature, seed=given.seed
     )
-    runners = all_ways(Course(target, params), drafter, given)
+    course = Course(target, params)
+    runners = all_ways(course, drafter, given)
     results = Results()
     found: dict[str, float] = {}
     ours = [way for way in given.ways if way.split(":")[0] in DRAFTERS]
     for length in given.context:
         tasks = read_tasks(given.questions, given.passages, target, n=given.n, num_tokens=length)
         of_length = Results()
-        of_length.race(tasks, {way: runners[way] for way in given.ways})
+        of_length.race(course, tasks, {way: runners[way] for way in given.ways})
         results.add(of_length)
         if len(given.context) > 1:
             metrics = of_length.metrics(ours)
@@ -143,7 +146,7 @@ def show(results: Results, ways: Sequence[str], found: Mapping[str, float]) -> N
         "TV to p",
         "same",
     )
-    head = (*head, "outside")
+    head = (*head, "outside", "gap")
     for kind, runs in results.runs.items():
         end = "" if kind == "grounded" else f".{kind}"
         print(f"{kind}: {len(runs['plain'])} prompts")

@@ -139,6 +139,7 @@ class Run:
     Attributes:
         decode_s: From the first tokens to the last.
         num_later_tokens: Those written in that time.
+        gap: Where it first differs from plain, and the gap of the logits there; None if nowhere.
         model_s: What forward passes of the target and the drafter took of it; 0 where not told.
     """
 
@@ -147,6 +148,7 @@ class Run:
     num_later_tokens: int
     begin_s: float
     model_s: float = 0.0
+    gap: tuple[int, float] | None = None
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -202,6 +204,22 @@ class Course:
         run.tally = tally
         run.model_s = trace.total_s("verify") + trace.total_s("drafter_decode")
         return run
+
+    def first_gap(
+        self, task: Task, expected: Sequence[int], got: Sequence[int]
+    ) -> tuple[int, float]:
+        """Return where two answers first differ, and by how much the target prefers the first.
+
+        In nats, told by reading what they have in common once more; 0 where one goes on and the
+        other ends.
+        """
+        pairs = enumerate(zip(expected, got, strict=False))
+        place = next((i for i, (a, b) in pairs if a != b), min(len(expected), len(got)))
+        if place == min(len(expected), len(got)):
+            return place, 0.0
+        unread = torch.tensor([[task.prompt_ids[-1], *expected[:place]]])
+        row = self.target.forward(unread, self.cache(task))[0, -1]
+        return place, float(row[expected[place]] - row[got[place]])
 
     @staticmethod
     def _timed(pieces: Iterator[Piece]) -> Run:
@@ -268,13 +286,18 @@ class Results:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
 
-    def race(self, tasks: Sequence[Task], ways: dict[str, Runner]) -> None:
+    def race(self, course: Course, tasks: Sequence[Task], ways: dict[str, Runner]) -> None:
         """Run every task in every way; who begins moves on by one each time."""
         names = list(ways)
         for number, task in enumerate(tasks):
             at = number % len(names)
             for name in (*names[at:], *names[:at]):
                 self.runs[task.kind][name].append(ways[name](task))
+            expected = self.runs[task.kind]["plain"][-1].token_ids
+            for name in names:
+                run = self.runs[task.kind][name][-1]
+                if run.token_ids != expected:
+                    run.gap = course.first_gap(task, expected, run.token_ids)
             shown = " ".join(
                 f"{name} {self.runs[task.kind][name][-1].token_s * 1000:.0f}" for name in names
             )
@@ -303,6 +326,10 @@ class Results:
                     told["decode_speedup"] = self.speedup(kind, name)
                     pairs = zip(runs["plain"], of, strict=True)
                     told["identical_share"] = fmean(a.token_ids == b.token_ids for a, b in pairs)
+                    gaps = [run.gap for run in of if run.gap]
+                    if gaps:
+                        told["first_difference_at"] = fmean(place for place, _ in gaps)
+                        told["largest_gap"] = max(abs(gap) for _, gap in gaps)
                 found |= {f"{key}{end}.{name}": value for key, value in told.items()}
         exact = [name for name in ours if ":" not in name]
         for worst, of_each in (("worst_ratio", "decode_speedup"), ("identical_share",) * 2):
