@@ -131,7 +131,7 @@ def _warm(costs: Costs) -> Governor:
     governor = Governor()
     for k, seconds in costs.verify_s.items():
         governor.target.saw(k, seconds)
-    governor.saw_draft_step(1, costs.draft_s)
+    governor.drafter.saw(1, costs.draft_s)
     return governor
 
 

@@ -94,6 +94,22 @@ def test_one_interrupted_step_does_not_count_for_ever() -> None:
     assert cost(5) < 2.0
 
 
+def test_a_clock_that_stood_still_is_forgotten() -> None:
+    cost = StepCost()
+    cost.saw(1, 0.0)
+    for _ in range(50):
+        cost.saw(1, 1.0)
+    assert cost(1) > 0.9
+
+
+def test_a_model_whose_first_step_was_slow_drafts_again() -> None:
+    governor = Governor()
+    teach(governor, MODEL, rate=0.9, num_rounds=5)
+    governor.saw_draft_step(1, 200.0)
+    lengths = teach(governor, MODEL, rate=0.9, draft_s=0.1, num_rounds=200)
+    assert np.mean(lengths[-50:]) > 3
+
+
 @given(st.lists(st.tuples(st.integers(1, 17), st.floats(1e-4, 10)), min_size=1))
 def test_costs_are_never_negative_and_never_fall(steps: list[tuple[int, float]]) -> None:
     cost = StepCost()

@@ -68,8 +68,8 @@ class StepCost:
 
     def saw(self, num_tokens: int, seconds: float) -> None:
         """Learn from a step, counting one that was interrupted as long, not as endless."""
-        if self.is_known:
-            seconds = min(seconds, _OUTLIER * self(num_tokens))
+        if expected_s := self(num_tokens):
+            seconds = min(seconds, _OUTLIER * expected_s)
         if num_tokens == 1:
             known = self._one_s or seconds
             self._one_s = known + (1 - _FORGETTING) * 4 * (seconds - known)
@@ -144,6 +144,7 @@ class Governor:
     _token: _TokenCost = field(default_factory=_TokenCost)
     _uncopied_token: _TokenCost = field(default_factory=_TokenCost)
     _allowed_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PRIOR_RATES, 0.0))
+    _is_warm: bool = False
 
     def rate(self, kind: Kind) -> float:
         """Return how probable it is that a token of ``kind`` is accepted behind accepted ones."""
@@ -177,8 +178,14 @@ class Governor:
         return best
 
     def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
-        """Learn what it took a drafting model to read ``num_tokens``."""
-        self.drafter.saw(num_tokens, seconds)
+        """Learn what it took a drafting model to read ``num_tokens``.
+
+        The first step is not counted: it warms the model up, and can take so long that with its
+        cost no second one would be tried.
+        """
+        if self._is_warm:
+            self.drafter.saw(num_tokens, seconds)
+        self._is_warm = True
 
     def saw(self, result: Round) -> None:
         """Learn from a round."""
