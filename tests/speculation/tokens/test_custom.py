@@ -467,11 +467,24 @@ def test_other_vocabularies_are_refused(llama: LlamaForCausalLM) -> None:
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"drafter": "oracle"}, ConfigError), ({"num_draft_tokens": 0}, InputError)],
+    [
+        ({"drafter": "oracle"}, ConfigError),
+        ({"num_draft_tokens": 0}, InputError),
+        ({"context": ""}, InputError),
+        ({"context": ids_of(0)}, InputError),
+        ({"sources": ids_of(0)[None]}, InputError),
+    ],
 )
 def test_what_is_no_decoder_is_said_at_once(options: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         RapidDecoder(TOKENIZER, **options)
+
+
+def test_ids_may_be_tensors(llama: LlamaForCausalLM) -> None:
+    answer = generate(llama, ids_of(0))[0]
+    decoder = RapidDecoder(TOKENIZER, sources=[answer], num_draft_tokens=4)
+    assert generate(llama, ids_of(0), decoder)[0].tolist() == answer.tolist()
+    assert decoder.tally.acceptance_rate > 0.8
 
 
 def test_the_context_may_be_filled_and_no_more() -> None:

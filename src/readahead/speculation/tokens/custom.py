@@ -27,8 +27,8 @@ from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter, c
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources, no_distribution
 
-Text = str | Sequence[int]
-"""Plain text, in which nothing becomes a control token, or token ids."""
+Text = str | Sequence[int] | Tensor
+"""Plain text, in which nothing becomes a control token, or token ids, (T,)."""
 
 
 class Streamer(Protocol):
@@ -72,7 +72,7 @@ class RapidDecoder:
 
     Raises:
         ConfigError: There is no such drafter, or the rule needs the distributions of one.
-        InputError: γ is below 1.
+        InputError: γ is below 1, ``context`` is empty, or ids are not one sequence.
     """
 
     def __init__(
@@ -100,8 +100,12 @@ class RapidDecoder:
         self._tokenizer = tokenizer
         self._given_drafter = None if copies else drafter
         self._context = None if context is None else _ids(own, context)
+        if self._context == []:
+            raise InputError("context is empty.", remedy="Leave it out, or give some text.")
         self._copies = copies or sources is not None
-        self._sources = Sources([_ids(own, text) for text in sources or ()])
+        self._sources = Sources(
+            [_ids(own, text) for text in (sources if sources is not None else ())]
+        )
         self._rule = rule
         self._pacer: Pacer = FixedPacer(num_draft_tokens) if num_draft_tokens else Governor()
         self._streamer = streamer
@@ -229,7 +233,15 @@ class _Target(TransformersModel):
 
 
 def _ids(tokenizer: Tokenizer, text: Text) -> list[int]:
-    return tokenizer.encode(text) if isinstance(text, str) else list(text)
+    if isinstance(text, str):
+        return tokenizer.encode(text)
+    ids = torch.as_tensor(text, dtype=torch.long)  # may be a tensor, whose items match no id
+    if ids.dim() != 1:
+        raise InputError(
+            f"Token ids have the shape {tuple(ids.shape)}; they must be one sequence.",
+            remedy="Give one row: ids[0].",
+        )
+    return [int(token_id) for token_id in ids.tolist()]
 
 
 def _has_begun(streamer: Streamer) -> bool:
