@@ -106,7 +106,7 @@ def bests(records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Best]:
                 Best(
                     best.probability if best else 0.0,
                     judgement.probability,
-                    bool(best) and one.right[one.candidates.index(best.candidate)],
+                    best is not None and one.right[one.candidates.index(best.candidate)],
                     is_whole,
                     fold,
                 )

@@ -49,7 +49,7 @@ def open_engine(
     knowledge.add(["-"], stdin=b"Ink is made of soot.", stdin_name="ink.txt")
     engine = Engine(knowledge, model)
     if drafter:
-        engine.drafter = drafter  # type: ignore[misc]
+        engine.drafter = drafter
     return engine
 
 

@@ -42,9 +42,12 @@ def test_who_waits_for_long_is_told_once(
     assert capsys.readouterr().err == ""
     told = threading.Event()
     monkeypatch.setattr("readahead.cli.output.LONG_S", 0.01)
-    monkeypatch.setattr(
-        "readahead.cli.output.note", lambda text: (print(text, file=sys.stderr), told.set())
-    )
+
+    def note(text: str) -> None:
+        print(text, file=sys.stderr)
+        told.set()
+
+    monkeypatch.setattr("readahead.cli.output.note", note)
     with waiting("Drafting"):
         assert told.wait(10)
     assert capsys.readouterr().err == "Drafting …\n"

@@ -46,7 +46,8 @@ class FirstLetters:
         rows = np.array(
             [[text.count(chr(97 + n)) for n in range(26)] for text in texts], np.float32
         )
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        units: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return units
 
     def embed_query(self, text: str) -> Vectors:
         return self.embed_passages([text])
