@@ -244,6 +244,7 @@ class TokensConfig(_Section):
     eta: float = Field(
         10.0,
         ge=0,
+        allow_inf_nan=False,
         description="transfer strength of augmented and paper, or self-weak, self, self-strong; "
         "upward, upward-strong where the drafter is the larger model",
     )

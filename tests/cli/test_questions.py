@@ -248,6 +248,8 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
         ((*RAPID, "--mode", "paper"), "--mode paper needs a model's distributions, and --drafting"),
         ((*RAPID, "--eta", "5"), "--eta is of the modes augmented and paper, not of 'exact'. Add"),
         ((*RAPID, "--eta", "-1"), "'tokens.eta' is not usable: Input should be greater than or eq"),
+        ((*RAPID, "--eta", "inf"), "'tokens.eta' is not usable: Input should be a finite number"),
+        ((*RAPID, "--inject"), "--inject is of the method plain, not of 'rapid'. Add: --method pl"),
         ((*RAPID, "--draft-tokens", "65"), "'tokens.num_draft_tokens' is not usable: Input should"),
         ((*RAPID, "--drafting", "lookup", "--drafter", "x"), "--drafter names a model, and --draf"),
         ((*RAPID, "--document", "docs"), "2 documents are named; the method 'rapid' reads one."),

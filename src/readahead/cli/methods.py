@@ -5,10 +5,11 @@ from __future__ import annotations
 from readahead.config import Config
 from readahead.errors import InputError
 
-DRAFTS, RAPID = "drafts", "rapid"
+PLAIN, DRAFTS, RAPID = "plain", "drafts", "rapid"
 _METHODS_OF = {
     "explain": (DRAFTS, RAPID),
     "drafter": (DRAFTS, RAPID),
+    "inject": (PLAIN,),
     "preset": (DRAFTS,),
     "threshold": (DRAFTS,),
     "drafting": (RAPID,),

@@ -176,6 +176,7 @@ def ask(
         config,
         explain=explain,
         drafter=drafter,
+        inject=inject,
         preset=preset,
         threshold=threshold,
         drafting=drafting,
