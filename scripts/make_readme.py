@@ -25,7 +25,7 @@ Row = tuple[str, str, str, str]
 def table() -> str:
     """Return the table of figures."""
     found = results()
-    rows = [*ahead_rows(found), *answer_rows(found), *ground_rows(found)]
+    rows = [*ahead_rows(found), *answer_rows(found), *token_rows(found), *ground_rows(found)]
     lines = ["| what | measured | beside it | benchmark |", "|---|---|---|---|"]
     lines += [f"| {a} | **{b}** | {c} | `{d}` |" for a, b, c, d in rows]
     return "\n".join(lines) + "\n"
@@ -105,6 +105,37 @@ def answer_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             f"changed numbers and dates caught: {edits['edits_caught']:.1%}, false alarms "
             f"{edits['false_alarms']:.1%}",
             "fit_evidence.py",
+        ),
+    ]
+
+
+def token_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the rows on draft tokens."""
+    rapid, exact = found["rapid"], found["lookup"]
+    return [
+        (
+            "decoding grounded answers, copied and drafted tokens together, against plainly",
+            f"{rapid['decode_speedup.hybrid']:.2f} ×",
+            f"copies alone {rapid['decode_speedup.lookup']:.2f}, drafter alone "
+            f"{rapid['decode_speedup.rag']:.2f}; transformers' prompt lookup "
+            f"{rapid['decode_speedup.hf_lookup']:.2f}, assisted generation "
+            f"{rapid['decode_speedup.hf_assisted']:.2f}",
+            "bench_rapid.py --drafter-dtype int8",
+        ),
+        (
+            "the same, free answers that quote nothing",
+            f"{rapid['decode_speedup.free.hybrid']:.2f} ×",
+            f"copies alone {rapid['decode_speedup.free.lookup']:.2f}; transformers' "
+            f"{rapid['decode_speedup.free.hf_lookup']:.2f} and "
+            f"{rapid['decode_speedup.free.hf_assisted']:.2f}",
+            "bench_rapid.py --drafter-dtype int8",
+        ),
+        (
+            "answers that draft tokens changed, in float32",
+            f"{1 - exact['identical_share']:.0%}",
+            f"copies alone, 0.5B: {exact['decode_speedup.lookup']:.2f} × grounded, "
+            f"{exact['decode_speedup.free.lookup']:.2f} × free",
+            "bench_lookup.py --dtype float32",
         ),
     ]
 
