@@ -11,6 +11,8 @@ from transformers import (
     LlamaForCausalLM,
     LogitsProcessor,
     LogitsProcessorList,
+    MistralConfig,
+    MistralForCausalLM,
     StaticCache,
     StoppingCriteria,
     StoppingCriteriaList,
@@ -39,10 +41,13 @@ def ids_of(seed: int) -> Tensor:
 
 
 def generate(
-    llama: LlamaForCausalLM, ids: Tensor, decoder: RapidDecoder | None = None, **options: Any
+    model: LlamaForCausalLM | MistralForCausalLM,
+    ids: Tensor,
+    decoder: RapidDecoder | None = None,
+    **options: Any,
 ) -> Any:
     defaults = {"max_new_tokens": 32, "do_sample": False, "attention_mask": torch.ones_like(ids)}
-    return llama.generate(ids, custom_generate=decoder, **{**defaults, **options})
+    return model.generate(ids, custom_generate=decoder, **{**defaults, **options})
 
 
 Make = Callable[[LlamaForCausalLM], RapidDecoder]
@@ -186,6 +191,38 @@ def test_the_cache_ends_where_the_answer_does(llama: LlamaForCausalLM) -> None:
         num_surplus.append(decoder.tally.accepted.total() + decoder.tally.num_rounds)
         num_surplus[-1] -= decoder.tally.num_new_tokens
     assert max(num_surplus) > 0
+
+
+def test_a_window_is_as_plain_generate_leaves_it() -> None:
+    """An end within a run takes more back, and a window can go back once a step."""
+    torch.manual_seed(0)
+    config = MistralConfig(
+        vocab_size=len(TOKENIZER),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=16,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    windowed = MistralForCausalLM(config).eval()
+    for parameter in windowed.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    answer = generate(windowed, ids_of(0), max_new_tokens=12)[0, 24:].tolist()
+    for end in answer[3:]:
+        decoder = RapidDecoder(TOKENIZER, windowed, num_draft_tokens=6)
+        caches = DynamicCache(config=config), DynamicCache(config=config)
+        got = generate(windowed, ids_of(0), decoder, cache=caches[0], eos_token_id=[end])
+        assert (
+            got.tolist()
+            == generate(windowed, ids_of(0), cache=caches[1], eos_token_id=[end]).tolist()
+        )
+        on = torch.cat([got, ids_of(1)[:, :3]], dim=1)
+        first, second = (generate(windowed, on, cache=cache).tolist() for cache in caches)
+        assert first == second
 
 
 def test_a_criterion_sees_the_scores(llama: LlamaForCausalLM) -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice, product
 
 import pytest
 import torch
@@ -146,15 +147,14 @@ def test_stop_strings_end_within_a_run(model: TransformersModel) -> None:
 def test_the_cache_holds_what_was_read_and_nothing_else(model: TransformersModel) -> None:
     ids = prompt(4)
     whole = tokens(plain(model, ids, GREEDY))
-    for gamma in (1, 3, 8):
+    for gamma, num_pieces in product((1, 3, 8), (1, 2, 5, 99)):
         cache = model.new_cache()
         pieces = decode.stream(
             model, ids, GREEDY, Scripted(whole, 0.3), pacer=FixedPacer(gamma), cache=cache
         )
-        written: list[int] = []
-        for piece in pieces:
-            written += piece.token_ids
-            assert len(ids) <= cache.length <= len(ids) + len(written)
+        written = tokens(list(islice(pieces, num_pieces)))
+        pieces.close()
+        assert len(ids) <= cache.length <= len(ids) + len(written)
         after = torch.tensor([[*ids, *written][cache.length :] or [1]])
         got = model.forward(after, cache)[0, -1]
         fresh = torch.tensor([[*ids, *written, *([] if after.shape[1] else [1])]])

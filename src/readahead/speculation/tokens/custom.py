@@ -172,9 +172,9 @@ class RapidDecoder:
                     self._streamer.put(run.cpu())
                 if handed.is_done:
                     break
-        num_tokens = handed.ids.shape[1]
+            num_tokens = handed.ids.shape[1]
+            cache.crop(min(cache.length, num_tokens - 1))
         self.tally.num_new_tokens = num_tokens - len(prompt_ids)
-        cache.crop(min(cache.length, num_tokens - 1))
 
     def _params(self, handed: Handed, max_context_tokens: int) -> SamplingParams:
         """Return the parameters under which the prepared processors and criteria decide all."""

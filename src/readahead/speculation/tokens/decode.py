@@ -117,7 +117,8 @@ def stream(
         rule: How draft tokens are accepted.
         pacer: Decides how many are drafted; None: a governor of this request.
         cache: Holds the first ``cache.length`` tokens of the prompt already, at most all but one;
-            afterwards holds all that the model has read of prompt and answer.
+            afterwards holds all that the model has read of prompt and answer. While the generator
+            waits it may hold rejected draft tokens, too, and may be cropped further.
         cancelled: Asked before every model step, the drafter's included.
         trace: Gets ``prefill``, ``draft`` and ``verify`` spans, the counters of tokens, and the
             attribute ``speculation``, see ``Tally``.
@@ -158,6 +159,7 @@ class _Request:
     cancelled: Cancelled
     trace: Trace
     tally: Tally
+    num_kept: int = 0
 
     def pieces(self) -> Iterator[Piece]:
         """Yield a piece a round; reading the prompt is the first, which has no draft."""
@@ -174,7 +176,10 @@ class _Request:
             now_s = self.trace.now_s()
             if self.tally.num_rounds > 1:
                 self._learn(proposal, accepted, (begun_s, verify_s, judged_s, now_s))
-            yield piece
+            try:
+                yield piece
+            finally:  # not before: a window can go back once a step, and the reader may go further
+                self.cache.crop(min(self.cache.length, self.num_kept))
             if self.row.finished:
                 return
             begun_s = self.trace.now_s()
@@ -231,7 +236,7 @@ class _Request:
         return row
 
     def _write(self, proposal: Proposal, accepted: Accepted, logits: Tensor) -> Piece:
-        """Push what was accepted, and take back what the cache holds beyond it."""
+        """Push what was accepted, and note how much of the cache that leaves."""
         num_rejected = len(proposal.token_ids) - accepted.num_accepted
         ids = [*proposal.token_ids[: accepted.num_accepted], accepted.next_id]
         told = torch.tensor(ids, device=logits.device)
@@ -242,7 +247,7 @@ class _Request:
             if self.row.finished:
                 break
         num_written = len(self.row.prompt_ids) + len(self.row.new_ids)
-        self.cache.crop(min(self.cache.length - num_rejected, num_written))
+        self.num_kept = min(self.cache.length - num_rejected, num_written)
         self.tally.num_new_tokens = len(self.row.new_ids)
         return Piece(
             "".join(piece.text for piece in pieces),
