@@ -1,10 +1,18 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import Tensor
 
 from readahead.config import load_config
 from readahead.engine import Engine
-from readahead.errors import ConfigError, ContextOverflow, InputError, VocabularyMismatch
+from readahead.errors import (
+    BackendError,
+    ConfigError,
+    ContextOverflow,
+    InputError,
+    VocabularyMismatch,
+)
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
@@ -220,6 +228,42 @@ def test_a_document_that_does_not_fit_is_cut_and_said(
         shown = {one["id"] for one in attributes["passages"]}
         spans = {span["name"]: span for span in trace["spans"]}  # type: ignore[attr-defined]
         assert set(spans["retrieve"]["attributes"]["passages"]) <= shown
+
+
+@pytest.mark.parametrize("num_good_steps", [0, 1, 5])
+def test_a_drafter_that_fails_costs_time_and_no_answer(
+    tmp_path: Path,
+    wide: TransformersModel,
+    other: TransformersModel,
+    num_good_steps: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = 0
+    forward = other.forward
+
+    def failing(*args: Any, **more: Any) -> Tensor:
+        nonlocal steps
+        steps += 1
+        if steps > num_good_steps:
+            raise BackendError("cpu ran out of memory at 7 tokens.")
+        return forward(*args, **more)
+
+    monkeypatch.setattr(other, "forward", failing)
+    flags = {"tokens__drafter": "rag", "tokens__num_draft_tokens": 3}
+    with open_engine(tmp_path, wide, other, **flags) as engine:
+        answer = engine.ask(QUESTION, method="rapid")
+        assert answer.text == by_hand(engine, wide, QUESTION)
+        assert "The drafter failed" in answer.notes[-1]
+        assert "out of memory" in answer.notes[-1]
+        monkeypatch.undo()
+        again = engine.ask(QUESTION, method="rapid")
+        assert (again.text, again.notes) == (answer.text, ())
+    monkeypatch.setattr(other, "forward", failing)
+    with (
+        open_engine(tmp_path / "other", wide, other, tokens__mode="ensemble", **flags) as engine,
+        pytest.raises(BackendError, match="out of memory"),
+    ):
+        engine.ask(QUESTION, method="rapid")
 
 
 def test_a_cancelled_question_ends(tmp_path: Path, wide: TransformersModel) -> None:

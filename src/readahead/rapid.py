@@ -31,6 +31,7 @@ from readahead.types import Passage
 
 METHOD = "rapid"
 OUTGROWN = "The conversation outgrew the model's context: {} of its first turns were left out."
+ALONE = "The drafter failed, and the answer was written without it: {}"
 
 
 def rule_of(config: TokensConfig) -> Rule:
@@ -175,8 +176,10 @@ class RapidRun:
         self._trace.attributes["document"] = name
         prompt = self._prompt(passages)
         self._retrieved = retrieved = self._retrieve(prompt)
-        reply = self._reply(prompt.passages, (*self._notes, *fitting_notes(prompt)))
-        yield from reply.events(self._turns.steps(self._pieces(prompt, retrieved, cancelled)))
+        notes = [*self._notes, *fitting_notes(prompt)]
+        reply = self._reply(prompt.passages, notes)
+        pieces = self._pieces(prompt, retrieved, notes, cancelled)
+        yield from reply.events(self._turns.steps(pieces))
 
     def _document(self, filter: Filter | None) -> str:
         """Return the document that is asked about: the one named, or that of the best passage."""
@@ -233,9 +236,12 @@ class RapidRun:
         )
 
     def _pieces(
-        self, prompt: Prompt, retrieved: Retrieved, cancelled: Cancelled
+        self, prompt: Prompt, retrieved: Retrieved, notes: list[str], cancelled: Cancelled
     ) -> Generator[Piece]:
-        """Read the document, which the tree keeps, and what was said since, and decode."""
+        """Read the document, which the tree keeps, and what was said since, and decode.
+
+        ``notes`` gets what the reader should know of it.
+        """
         models, config = self._models, self._config.tokens
         self._read_ids = list(prompt.token_ids)
         self._num_prompt_tokens = len(prompt.token_ids)
@@ -263,7 +269,11 @@ class RapidRun:
                     self._read_ids += piece.token_ids
                     yield piece
         finally:
-            self._trace.attributes["speculation"] = summary(self._trace, config.mode)
+            found = summary(self._trace, config.mode)
+            self._trace.attributes["speculation"] = found
+            if error := found.get("drafter_error"):
+                retrieved.lose_drafter()  # what its cache holds is not known
+                notes.append(ALONE.format(error))
 
     def _reply(self, passages: Sequence[Passage], notes: Sequence[str] = ()) -> Reply:
         return Reply(

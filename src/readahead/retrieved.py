@@ -71,6 +71,10 @@ class Retrieved:
         """Return what the model that drafts has read, for the next question."""
         return self._on if self._drafting is None else self._drafting.reading
 
+    def lose_drafter(self) -> None:
+        """Forget what the model that drafts has read: it failed in the midst of a step."""
+        self._on = self._drafting = None
+
     def drafter(self) -> Drafter:
         """Return what drafts the answer."""
         tokens = self._config.tokens

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from readahead.errors import BackendError
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.batch import TokenIds, logprobs_of, prefill
 from readahead.lm.generate import Piece, Row
@@ -36,6 +37,7 @@ class Tally:
         drafted_at, accepted_at: The same by position in the proposal, from 0.
         num_judged_tokens: Accepted, residual and bonus tokens, also those behind an end.
         gap: Sum over these of the total variation between the law of a token and p.
+        drafter_error: Why the answer went on without its drafter; "" if it did not.
         rounds: Of each forward pass: when it began, draft tokens, accepted ones, source.
     """
 
@@ -48,6 +50,7 @@ class Tally:
     drafted_at: Counter[int] = field(default_factory=Counter)
     accepted_at: Counter[int] = field(default_factory=Counter)
     gap: float = 0.0
+    drafter_error: str = ""
     rounds: list[tuple[float, int, int, str]] = field(default_factory=list)
 
     def add(self, begun_s: float, proposal: Proposal, accepted: Accepted) -> None:
@@ -90,6 +93,7 @@ class Tally:
                 for place in range(len(self.drafted_at))
             ],
             "mean_gap": self.gap / max(1, self.num_judged_tokens),
+            **({"drafter_error": self.drafter_error} if self.drafter_error else {}),
             "rounds": self.rounds,
         }
 
@@ -127,6 +131,7 @@ def stream(
     Raises:
         InputError: The prompt is empty.
         ContextOverflow: The prompt leaves no room for an answer.
+        BackendError: The target failed; or the drafter did, and the rule is not ``exact``.
     """
     request = _Request(
         model,
@@ -147,6 +152,17 @@ def stream(
         request.trace.attributes["speculation"] = request.tally.to_json()
 
 
+class _NoDrafter:
+    """Proposes nothing: the loop is plain decoding."""
+
+    def begin(self, *args: object, **more: object) -> None:
+        """Need nothing."""
+
+    def propose(self, *args: object, **more: object) -> Proposal:
+        """Return no draft tokens."""
+        return Proposal()
+
+
 @dataclass(slots=True)
 class _Request:
     model: CachedModel
@@ -163,8 +179,7 @@ class _Request:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield a piece a round; reading the prompt is the first, which has no draft."""
-        prompt_ids = self.row.prompt_ids
-        self.drafter.begin(prompt_ids, self.params, cancelled=self.cancelled, trace=self.trace)
+        self._begin()
         logits = self._prefill()
         proposal = Proposal() if logits is None else self._propose(0)
         begun_s = verify_s = self.trace.now_s()
@@ -198,15 +213,33 @@ class _Request:
         self.cache.record_past()
         return logits
 
+    def _begin(self) -> None:
+        prompt_ids = self.row.prompt_ids
+        try:
+            self.drafter.begin(prompt_ids, self.params, cancelled=self.cancelled, trace=self.trace)
+        except BackendError as error:
+            self._go_on_alone(error)
+
     def _propose(self, max_tokens: int) -> Proposal:
         with self.trace.step("draft"):
-            return self.drafter.propose(
-                self.row.new_ids,
-                self.pacer,
-                max_tokens,
-                with_soft=self.rule.needs_soft,
-                cancelled=self.cancelled,
-            )
+            try:
+                return self.drafter.propose(
+                    self.row.new_ids,
+                    self.pacer,
+                    max_tokens,
+                    with_soft=self.rule.needs_soft,
+                    cancelled=self.cancelled,
+                )
+            except BackendError as error:
+                self._go_on_alone(error)
+                return Proposal()
+
+    def _go_on_alone(self, error: BackendError) -> None:
+        """Draft nothing from here on, where the target needs no drafter for its law."""
+        if not self.rule.is_exact:
+            raise error
+        self.tally.drafter_error = error.message
+        self.drafter = _NoDrafter()
 
     def _verify(self, proposal: Proposal) -> Tensor | None:
         """Return the logits (γ + 1, V) at the last token and at each draft token."""
