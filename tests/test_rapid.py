@@ -301,6 +301,26 @@ def test_other_laws_answer(
         assert told(engine, answer)["mean_gap"] > 0  # type: ignore[operator]
 
 
+def test_dynamic_transfer_is_weaker(
+    tmp_path: Path, wide: TransformersModel, other: TransformersModel
+) -> None:
+    flags: dict[str, object] = {
+        "tokens__mode": "augmented",
+        "tokens__drafter": "rag",
+        "tokens__num_draft_tokens": 3,
+        "generation__temperature": 1.0,
+    }
+    gaps = []
+    for name, more in (("full", {}), ("dynamic", {"tokens__dynamic": True})):
+        with open_engine(tmp_path / name, wide, other, **flags, **more) as engine:
+            gaps.append(told(engine, engine.ask(QUESTION, method="rapid"))["mean_gap"])
+    assert 0 < gaps[1] < gaps[0]  # type: ignore[operator]
+    # Where no passage resembles the question, nothing is transferred.
+    flags["tokens__context_min_similarity"] = 1.0
+    with open_engine(tmp_path / "none", wide, other, **flags, tokens__dynamic=True) as engine:
+        assert told(engine, engine.ask(QUESTION, method="rapid"))["mean_gap"] < 1e-6  # type: ignore[operator]
+
+
 def test_a_drafter_of_another_family_is_refused(tmp_path: Path, wide: TransformersModel) -> None:
     tokenizer = make_tokenizer()
     tokenizer.add_tokens(["<new>"])

@@ -248,6 +248,9 @@ class TokensConfig(_Section):
         description="transfer strength of augmented and paper, or self-weak, self, self-strong; "
         "upward, upward-strong where the drafter is the larger model",
     )
+    dynamic: bool = Field(
+        False, description="weaken eta where retrieval or drafter is not to be trusted"
+    )
     weight: float = Field(0.8, ge=0, le=1, description="of the target in ensemble")
     tail: float = Field(0.1, ge=0, le=1, description="tokens below this share of the peak stay")
     num_draft_tokens: int = Field(

@@ -25,6 +25,7 @@ from readahead.speculation.tokens.base import Pacer
 from readahead.speculation.tokens.drafters import check_vocabularies
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.summary import summary
+from readahead.speculation.tokens.transfer import dynamic
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Passage
@@ -257,7 +258,7 @@ class RapidRun:
             prompt.token_ids,
             sampling_params(self._config.generation),
             retrieved.drafter(),
-            rule=rule_of(config),
+            rule=dynamic(rule_of(config), retrieved.trust) if config.dynamic else rule_of(config),
             pacer=pacer_of(config, models.governor),
             cache=self._reading.cache,
             cancelled=cancelled,

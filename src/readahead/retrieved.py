@@ -18,6 +18,7 @@ from readahead.speculation.tokens.context import Selected, budget_tokens, select
 from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.speculation.tokens.refresh import RefreshingDrafter
+from readahead.speculation.tokens.transfer import trust
 from readahead.trace import Trace
 
 TURN_TOKENS = 64
@@ -26,6 +27,9 @@ TURN_TOKENS = 64
 
 class Retrieved:
     """Retrieves in one document, and lets the drafter read what it finds.
+
+    Attributes:
+        trust: How well what was found resembles the question, in [0, 1]; 0 where nothing does.
 
     Args:
         knowledge: Holds the document.
@@ -119,12 +123,14 @@ class Retrieved:
         sizes = [stop - start for start, stop in self._prompt.spans]
         budget = budget_tokens(sum(sizes), config.context_tokens, config.context_share)
         with self._trace.span("retrieve") as span:
+            similarities = self._similarities(query)
             selected = select(
-                self._similarities(query),
+                similarities,
                 sizes,
                 min_similarity=config.context_min_similarity,
                 max_tokens=budget,
             )
+            self.trust = trust(similarities, selected)
             span.attributes |= {
                 "passages": [passages[place].id for place in selected.best_first],
                 "num_tokens": selected.num_tokens,
