@@ -41,6 +41,11 @@ def test_documents_are_meant_by_name_file_folder_or_id(
     assert document_names(store, [given]) == names
 
 
+def test_a_name_without_its_folder_is_guessed_at(store: Store) -> None:
+    with pytest.raises(NotFound, match=r"no document 'b\.md'\. Did you mean 'docs/deep/b\.md'\?"):
+        document_names(store, ["b.md"])
+
+
 def test_the_current_folder_means_what_was_added_from_it(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "kb")
     for name in ("a.md", "docs/a.md", "../b.md", "/c.md", "-"):

@@ -212,7 +212,7 @@ def test_a_drafter_may_be_named(cli: Cli, kb: Path, target: Path) -> None:
 
 
 def test_another_law_tells_its_gap(cli: Cli, kb: Path, target: Path) -> None:
-    law = ("--drafting", "rag", "--mode", "augmented", "--eta", "5", "--explain")
+    law = ("--drafting", "rag", "--mode", "augmented", "--eta", "self-weak", "--explain")
     outcome = cli("ask", QUESTION, *RAPID, *TIDES, *law, "--target", target)
     assert "mode augmented: approximate; total variation from the target " in outcome.out
 
@@ -248,6 +248,7 @@ def test_without_a_passage_the_target_declines(cli: Cli, kb: Path, target: Path)
         ((*RAPID, "--mode", "paper"), "--mode paper needs a model's distributions, and --drafting"),
         ((*RAPID, "--eta", "5"), "--eta is of the modes augmented and paper, not of 'exact'. Add"),
         ((*RAPID, "--eta", "-1"), "'tokens.eta' is not usable: Input should be greater than or eq"),
+        ((*RAPID, "--eta", "strong"), "'tokens.eta' is not usable: Input should be a valid number"),
         ((*RAPID, "--eta", "inf"), "'tokens.eta' is not usable: Input should be a finite number"),
         ((*RAPID, "--inject"), "--inject is of the method plain, not of 'rapid'. Add: --method pl"),
         ((*RAPID, "--draft-tokens", "65"), "'tokens.num_draft_tokens' is not usable: Input should"),

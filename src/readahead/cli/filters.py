@@ -62,8 +62,10 @@ def document_names(store: Store, given: Iterable[str], *, to_add: bool = False) 
         found = _called(infos, text) or _called(infos, path) or _below(infos, path)
         if not found:
             hint = f"; or add it: readahead add {shlex.quote(text)}" if to_add else ""
+            alike = [info.name for info in infos if path and info.name.endswith(f"/{path}")]
+            meant = f"Did you mean {alike[0]!r}? " if alike else ""
             raise NotFound(
-                f"There is no document {text!r}.", remedy=f"List them: readahead ls{hint}"
+                f"There is no document {text!r}.", remedy=f"{meant}List them: readahead ls{hint}"
             )
         names |= dict.fromkeys(found)
     return list(names)

@@ -78,13 +78,18 @@ Mode = Annotated[
     ),
 ]
 Eta = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="Of augmented and paper: how strongly the drafter is heeded."),
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Of augmented and paper: how strongly the drafter is heeded, or self-weak, self, "
+        "self-strong, upward, upward-strong.",
+    ),
 ]
 DraftTokens = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="Of rapid: for each forward pass; else as many as measured costs allow."
+        metavar="N",
+        help="Of rapid: for each forward pass; 0: as many as measured costs make worth it.",
     ),
 ]
 TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
