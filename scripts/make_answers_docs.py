@@ -1,16 +1,18 @@
-"""Write the figures of ``benchmarks/results/drafts.json`` into ``docs/answers.md``."""
+"""Write the figures of ``benchmarks/results/drafts*.json`` into ``docs/answers.md``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from figures import renew
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "answers.md"
 RESULT = ROOT / "benchmarks" / "results" / "drafts.json"
+ABLATIONS = ROOT / "benchmarks" / "results" / "drafts-ablations.json"
 SYSTEMS = {
     "plain": "plain RAG by the target over all passages",
     "drafter_alone": "plain RAG by the drafter over all passages",
@@ -52,7 +54,7 @@ def table() -> str:
             "",
             *times(metrics),
             "",
-            *parts(metrics),
+            *parts(json.loads(ABLATIONS.read_text(encoding="utf-8"))),
         ]
     )
 
@@ -64,13 +66,16 @@ def times(metrics: Mapping[str, float]) -> list[str]:
     return [f"Of the time of plain RAG by the target: {', '.join(ratios)}."]
 
 
-def parts(metrics: Mapping[str, float]) -> list[str]:
+def parts(record: Mapping[str, Any]) -> list[str]:
     """Return what each part adds, where that was measured."""
+    metrics: Mapping[str, float] = record["metrics"]
     known = {name: said for name, said in VARIANTS.items() if f"clean.{name}" in metrics}
     if not known:
         return []
     said = (
-        "What each part adds, chosen anew from drafts that were recorded once; *perplexity* is "
+        f"What each part adds, on {record['n']} of these questions, so that a difference of one is "
+        f"{1 / record['n']:.2f}; chosen anew from drafts that were recorded once, on one core; "
+        "*perplexity* is "
         "over how many answers the probability spreads, *draft_s* the seconds that drafting took:"
     )
     return [said, "", *rows("variant", known, VARIANT_COLUMNS, metrics), ""]
