@@ -206,9 +206,13 @@ def chat_on_a_terminal(flags: list[str]) -> tuple[Screen, subprocess.Popen[bytes
 
 
 def leave(screen: Screen, process: subprocess.Popen[bytes]) -> int:
-    screen.type("\x04")
-    while screen.read() and process.poll() is None:
-        pass
+    """End the chat; the key is struck again, as one struck while no line is read is lost."""
+    end_s = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end_s:
+        screen.type("\x04")
+        for _ in range(10):
+            if not screen.read():
+                return process.wait(timeout=60)
     return process.wait(timeout=60)
 
 
