@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from readahead.lm.base import Cache
+from readahead.lm.batch import prefill
 from readahead.lm.generate import Piece, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import passage_text
@@ -172,9 +173,7 @@ class Course:
         """Return a cache that holds all of the prompt but its last token."""
         if self._read is None or self._read[0] is not task:
             cache = self.target.new_cache()
-            unread = torch.tensor([task.prompt_ids[:-1]])
-            for step in unread.split(256, dim=1):
-                self.target.forward(step, cache)
+            prefill(self.target, torch.tensor([task.prompt_ids[:-1]]), cache)
             self._read = task, cache
         return self._read[1].fork()
 

@@ -237,3 +237,11 @@ def test_a_score_has_a_standard_error() -> None:
 def test_the_preset_follows_the_models(model: TransformersModel, runner: Runner) -> None:
     assert num_weights(model) > 1000
     assert runner.eta == 10.0
+
+
+def test_the_tail_of_the_settings_counts() -> None:
+    named = "augmented paper:3 dynamic ensemble"
+    rules = [one.rule for one in read_settings(named, eta=5, weight=0.6, tail=0.0)]
+    assert [rule.tail for rule in rules[:3]] == [0.0, 0.0, 0.0]
+    assert [rule.eta for rule in rules[:3]] == [5.0, 3.0, 5.0]
+    assert rules[3].weight == 0.6

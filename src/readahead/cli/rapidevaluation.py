@@ -135,7 +135,8 @@ def evaluate_rapid(
     for number in range(needles or 0):
         tokenizer = runner.target.tokenizer
         cases.append(make_needles(tokens, tokenizer, config.generation.seed + number, kind=kind))
-    asked = read_settings(named, eta=runner.eta, weight=config.tokens.weight)
+    laws = config.tokens
+    asked = read_settings(named, eta=runner.eta, weight=laws.weight, tail=laws.tail)
     embedder = None if config.retrieval.mode == "lexical" else load_embedder(config.models)
     with counting("Answering", quiet=as_json) as count:
         report = evaluate(

@@ -48,13 +48,16 @@ class Setting:
         return self.kind in EXACT
 
 
-def read_settings(text: str, *, eta: float, weight: float = 0.8) -> list[Setting]:
+def read_settings(
+    text: str, *, eta: float, weight: float = 0.8, tail: float = 0.1
+) -> list[Setting]:
     """Return the settings that a list names, separated by spaces or commas, each once.
 
     Args:
         text: Such as ``plain augmented:5``.
         eta: Where none is given.
         weight: Of the target in ``ensemble``, where none is given.
+        tail: Of ``augmented``, ``paper`` and ``dynamic``.
 
     Raises:
         InputError: There is no such setting, or its number is out of range.
@@ -62,10 +65,10 @@ def read_settings(text: str, *, eta: float, weight: float = 0.8) -> list[Setting
     names = dict.fromkeys(text.replace(",", " ").split())
     if not names:
         raise InputError("No setting is named.", remedy=f"Use some of: {DEFAULT_SETTINGS}.")
-    return [_setting(name, eta, weight) for name in names]
+    return [_setting(name, eta, weight, tail) for name in names]
 
 
-def _setting(name: str, eta: float, weight: float) -> Setting:
+def _setting(name: str, eta: float, weight: float, tail: float) -> Setting:
     head, colon, number = name.partition(":")
     kind: Kind | None = next((one for one in get_args(Kind) if one == head), None)
     if kind is None or (colon and kind in (*EXACT, "rag-only")):
@@ -79,9 +82,9 @@ def _setting(name: str, eta: float, weight: float) -> Setting:
         raise InputError(f"In the setting {name!r}, {number!r} is no number.") from None
     match kind:
         case "augmented" | "paper":
-            return Setting(name, kind, Rule(kind, eta=value))
+            return Setting(name, kind, Rule(kind, eta=value, tail=tail))
         case "dynamic":
-            return Setting(name, kind, Rule("augmented", eta=value, is_dynamic=True))
+            return Setting(name, kind, Rule("augmented", eta=value, tail=tail, is_dynamic=True))
         case "ensemble":
             return Setting(name, kind, Rule(kind, weight=value))
         case _:
