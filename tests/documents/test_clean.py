@@ -2,7 +2,7 @@ import unicodedata
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from readahead.documents.clean import clean_characters
@@ -78,6 +78,7 @@ NASTY = st.text(
 
 
 @given(st.text() | NASTY)
+@example("\U000e0100\ufe0f\u200d\U0001f000")
 def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     once, _ = cleaned(text)
     assert cleaned(once) == (once, {})

@@ -27,9 +27,10 @@ _LINE_ENDS = re.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _INVISIBLE = re.compile(f"[{_INVISIBLES}]")
+# Behind any selector alike: whichever of them is taken out below, what stays fits.
 _JOINER = re.compile(
     f"\u200c(?<![{_JOINING_SCRIPTS}]\u200c)"
-    f"|\u200d(?<![{_JOINING_SCRIPTS}]\u200d)(?!(?<=[{_EMOJI}\ufe0f]\u200d)[{_EMOJI}])"
+    f"|\u200d(?<![{_JOINING_SCRIPTS}]\u200d)(?!(?<=[{_EMOJI}{_SELECTORS}]\u200d)[{_EMOJI}])"
 )
 # One selector picks a glyph; more of them in a row smuggle bytes.
 _SELECTOR = re.compile(f"(?<=[{_SELECTORS}])[{_SELECTORS}]")
