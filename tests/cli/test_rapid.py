@@ -18,6 +18,22 @@ def test_advice_is_printed(cli: Cli, target: Path) -> None:
     assert max(map(len, lines[1:])) <= 100
 
 
+def test_who_has_no_terminal_is_told_what_is_being_done(cli: Cli, target: Path) -> None:
+    told = cli("rapid", "advise", "--target", target, *SHORT).err.splitlines()
+    assert told[0].startswith("Reading ")
+    assert told[1] == f"Timing steps (2 of {len(told)})"
+    assert told[-1].endswith(f"({len(told)} of {len(told)})")
+
+
+def test_warnings_are_printed_and_in_the_json(
+    cli: Cli, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("readahead.evaluation.advice.warn", lambda measured: ["It is noise."])
+    asked = ("rapid", "advise", "--target", target, *SHORT)
+    assert cli(*asked).out.endswith("\nWarning: It is noise.\n")
+    assert cli(*asked, "--json").json["warnings"] == ["It is noise."]
+
+
 def test_advice_is_one_json_object(cli: Cli, target: Path) -> None:
     outcome = cli("rapid", "advise", "--target", target, *SHORT, "--json")
     assert outcome.err == ""

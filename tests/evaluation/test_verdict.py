@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 
-from readahead.evaluation.verdict import Advice, Measured, Trial, say
+from readahead.evaluation.verdict import MAX_FALL, Advice, Measured, Trial, say, warn
 from readahead.speculation.tokens.advise import Costs, best_gamma, best_speed_up, break_even
 
 
@@ -71,9 +71,33 @@ def test_a_short_answer_is_told_to_say_little() -> None:
     assert last == "The answer had 3 tokens: too few to trust what was measured."
 
 
+def test_costs_that_fall_are_warned_of() -> None:
+    steady = measured(500, 1.0, 0.2, 0.8)
+    assert list(warn([steady])) == []
+    a_little = replace(steady, verify_s={1: 1.0, 2: 1.0 - MAX_FALL / 2, 17: 1.2})
+    assert list(warn([a_little])) == []
+    (warning,) = warn([steady, replace(steady, verify_s={1: 0.9, 2: 1.5, 5: 1.1, 9: 1.2, 17: 1.9})])
+    assert warning.startswith(
+        "At 500 tokens a step of 5 tokens took 1100.0 ms, one of 2 took 1500.0 ms: times are noise"
+    )
+
+
+def test_a_prediction_that_does_not_hold_is_warned_of() -> None:
+    one = measured(500, 1.0, 0.2, 0.8)
+    lookup, rag, hybrid = one.trials
+    slow = replace(rag, speed_up=1.2)
+    lucky = replace(hybrid, tokens_per_forward=2.7)
+    slower, luckier = warn([replace(one, trials=(lookup, slow, lucky))])
+    assert slower.startswith(
+        "At 500 tokens rag was told 1.60 times as fast as plain, and 1.20 were found, more than 25%"
+    )
+    assert luckier.startswith("At 500 tokens hybrid was told 2.10 tokens a forward pass, and 2.70")
+
+
 def test_advice_is_json() -> None:
     one = measured(500, 1.0, 0.2, 0.8)
-    told = json.loads(json.dumps(Advice("big", "small", (one,), ("Yes.",)).to_json()))
+    told = json.loads(json.dumps(Advice("big", "small", (one,), ("Yes.",), ("No.",)).to_json()))
     assert told["lengths"][0]["verify_s"] == {"1": 1.0, "17": 1.0}
     assert told["lengths"][0]["trials"][1]["way"] == "rag"
     assert told["sentences"] == ["Yes."]
+    assert told["warnings"] == ["No."]

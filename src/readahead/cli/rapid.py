@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from readahead.cli.options import Device, Json, Precision, Target, settings
-from readahead.cli.output import counting, say, say_json, wrapped
+from readahead.cli.output import counting, is_terminal, note, say, say_json, wrapped
 
 if TYPE_CHECKING:
     from readahead.evaluation.verdict import Advice, Measured, Trial
@@ -74,12 +74,17 @@ def advise(
             config,
             lengths=lengths or DEFAULT_LENGTHS,
             max_new_tokens=max_new_tokens,
-            progress=count,
+            progress=count if is_terminal() or as_json else _told,
         )
     if as_json:
         say_json(advice.to_json())
     else:
         _say(advice)
+
+
+def _told(done: int, total: int, label: str) -> None:
+    """Tell who has no terminal, and so no bar, what is being done."""
+    note(f"{label} ({done + 1} of {total})")
 
 
 def _say(advice: Advice) -> None:
@@ -89,7 +94,7 @@ def _say(advice: Advice) -> None:
         _say_costs(one)
         _say_trials(one.trials)
     say()
-    for sentence in advice.sentences:
+    for sentence in (*advice.sentences, *(f"Warning: {one}" for one in advice.warnings)):
         for line in wrapped(sentence, ""):
             say(line)
 

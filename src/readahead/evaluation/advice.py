@@ -14,7 +14,7 @@ from statistics import median
 from readahead.config import Config
 from readahead.errors import InputError
 from readahead.evaluation.course import PLAIN, Course, Run, Task, make_task
-from readahead.evaluation.verdict import Advice, Measured, Trial, say
+from readahead.evaluation.verdict import Advice, Measured, Trial, say, warn
 from readahead.lm.model import TransformersModel, load_named
 from readahead.speculation.tokens import advise
 from readahead.speculation.tokens.advise import Costs
@@ -89,8 +89,13 @@ def advise_with(
     for task in tasks:
         tell(f"Reading {len(task.prompt_ids)} tokens")
         measured.append(_measured(Course(target, drafter, task, max_new_tokens), task, tell))
-    sentences = tuple(say(measured, target.max_context_tokens))
-    return Advice(target.name, drafter.name, tuple(measured), sentences)
+    return Advice(
+        target.name,
+        drafter.name,
+        tuple(measured),
+        sentences=tuple(say(measured, target.max_context_tokens)),
+        warnings=tuple(warn(measured)),
+    )
 
 
 class _Telling:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 from readahead.speculation.tokens.advise import Costs, Growth
 
 MIN_NEW_TOKENS = 16  # of an answer whose times say anything
 MIN_SPEED_UP = 1.05  # less is not told from noise, and not worth a second model
+MAX_FALL = 0.05  # of what a step costs below one of fewer tokens
+MAX_DISAGREEMENT = 0.25  # of what was told and what was found, in shares of the smaller one
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,14 @@ class Advice:
     Attributes:
         lengths: The shortest context first.
         sentences: In words, at least one for each length.
+        warnings: What speaks against trusting them.
     """
 
     target: str
     drafter: str
     lengths: tuple[Measured, ...]
     sentences: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the advice as JSON values."""
@@ -150,3 +155,41 @@ def _rounded(number: int) -> int:
     """Return a number with two digits that count."""
     unit: int = 10 ** max(0, len(str(number)) - 2)
     return round(number / unit) * unit
+
+
+def warn(measured: Sequence[Measured]) -> Iterator[str]:
+    """Yield what speaks against a prediction: costs that cannot be, and trials that differ.
+
+    A step of more tokens costs no less than one of fewer, so costs that fall by more than
+    ``MAX_FALL`` are noise. Told and found disagree from ``MAX_DISAGREEMENT`` on.
+    """
+    for one in measured:
+        head = f"At {one.num_context_tokens} tokens "
+        if (fall := _steepest_fall(one.verify_s)) is not None:
+            few, many = fall
+            yield (
+                f"{head}a step of {many} tokens took {1000 * one.verify_s[many]:.1f} ms, one of "
+                f"{few} took {1000 * one.verify_s[few]:.1f} ms: times are noise, and what is told "
+                "from them is not to be trusted. Measure again on an idle machine."
+            )
+        for trial in one.trials:
+            yield from _disagreements(head, trial)
+
+
+def _steepest_fall(verify_s: Mapping[int, float]) -> tuple[int, int] | None:
+    """Return the two numbers of tokens between which costs fall most; None: nowhere too far."""
+    pairs = combinations(sorted(verify_s), 2)
+    fall = min(pairs, key=lambda pair: verify_s[pair[1]] / verify_s[pair[0]])
+    return fall if verify_s[fall[1]] < (1 - MAX_FALL) * verify_s[fall[0]] else None
+
+
+def _disagreements(head: str, trial: Trial) -> Iterator[str]:
+    for what, told, found in (
+        ("tokens a forward pass", trial.predicted_tokens_per_forward, trial.tokens_per_forward),
+        ("times as fast as plain", trial.predicted_speed_up, trial.speed_up),
+    ):
+        if max(told, found) > (1 + MAX_DISAGREEMENT) * min(told, found):
+            yield (
+                f"{head}{trial.way} was told {told:.2f} {what}, and {found:.2f} were found, more "
+                f"than {MAX_DISAGREEMENT:.0%} apart: the prediction does not hold here."
+            )
