@@ -244,6 +244,7 @@ class RapidRun:
         ``notes`` gets what the reader should know of it.
         """
         models, config = self._models, self._config.tokens
+        pacer = pacer_of(config, models.governor)
         self._read_ids = list(prompt.token_ids)
         self._num_prompt_tokens = len(prompt.token_ids)
         self._reading = models.reader.read(
@@ -259,7 +260,7 @@ class RapidRun:
             sampling_params(self._config.generation),
             retrieved.drafter(),
             rule=dynamic(rule_of(config), retrieved.trust) if config.dynamic else rule_of(config),
-            pacer=pacer_of(config, models.governor),
+            pacer=pacer,
             cache=self._reading.cache,
             cancelled=cancelled,
             trace=self._trace,
@@ -270,7 +271,7 @@ class RapidRun:
                     self._read_ids += piece.token_ids
                     yield piece
         finally:
-            found = summary(self._trace, config.mode)
+            found = summary(self._trace, config.mode, pacer)
             self._trace.attributes["speculation"] = found
             if error := found.get("drafter_error"):
                 retrieved.lose_drafter()  # what its cache holds is not known

@@ -205,6 +205,17 @@ def test_rapid_is_explained(cli: Cli, kb: Path, target: Path, drafting: str) -> 
     assert any(line.startswith("  rounds: ■ copied") for line in shown)
 
 
+def test_rapid_says_what_the_governor_made_of_it(cli: Cli, kb: Path, target: Path) -> None:
+    asked = ("ask", QUESTION, *RAPID, *TIDES, "--target", target, "--drafting", "rag")
+    told = cli(*asked, "--json").json["speculation"]
+    assert 0 <= told["num_drafted_rounds"] < told["num_rounds"]
+    assert 0 <= told["governor"]["model"]["acceptance"] <= 1
+    outcome = cli(*asked, "--explain")
+    id = outcome.err.split("trace ")[1].split()[0]
+    for shown in (outcome.out, cli("trace", id).out):
+        assert "the governor expects the drafter to decode" in " ".join(shown.split())
+
+
 def test_a_drafter_may_be_named(cli: Cli, kb: Path, target: Path) -> None:
     options = ("--target", target, "--drafter", target, "--draft-tokens", "2", "--json")
     answer = cli("ask", QUESTION, *RAPID, *TIDES, *options, "--max-new-tokens", "8").json

@@ -56,6 +56,37 @@ def test_a_table_tells_how_many_whose_when_and_from_what() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("governor", "expected"),
+    [
+        (None, "drafted in 2 rounds, 3 were plain"),
+        (
+            {},
+            "drafted in 2 rounds, 3 were plain; the governor had nothing to choose from",
+        ),
+        (
+            {
+                "lookup": {"acceptance": 0.62, "speed_up": 1.8},
+                "model": {"acceptance": 0.8, "speed_up": 0.71},
+            },
+            "drafted in 2 rounds, 3 were plain; the governor expects copying to decode 1.80 times "
+            "as fast as plain where something matches (0.62 of its tokens accepted); the drafter "
+            "to decode 0.71 times as fast as plain (0.80 of its tokens accepted), which is not "
+            "worth it",
+        ),
+    ],
+)
+def test_a_table_tells_why_so_little_was_drafted(
+    governor: dict[str, Any] | None, expected: str
+) -> None:
+    told = speculation(num_drafted_rounds=2)
+    if governor is not None:
+        told["governor"] = governor
+    lines = list(table(told))
+    assert max(map(len, lines)) <= COLUMNS
+    assert " ".join(" ".join(lines).split()).split(" source ")[0].endswith(expected)
+
+
 def test_what_is_approximate_tells_its_gap() -> None:
     *_, last = table(speculation(mode="augmented", mean_gap=0.0321))
     assert "mode augmented: approximate" in last

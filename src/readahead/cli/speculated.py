@@ -14,6 +14,7 @@ LEGEND = "■ copied, ● by the model, ◆ by both, hollow where rejected, + th
 _MARKS = {"lookup": ("■", "□"), "model": ("●", "○")}
 _MIXED = ("◆", "◇")
 _OWN = "+"
+_SOURCES = {"lookup": ("copying", " where something matches"), "model": ("the drafter", "")}
 _PHASES = ("retrieval", "prefill", "drafter_prefill", "draft", "verify")
 
 
@@ -31,6 +32,8 @@ def table(told: Mapping[str, Any]) -> Iterator[str]:
         f"{told['mean_acceptance_length']:.2f} tokens per forward of the target",
         COLUMNS,
     )
+    if "num_drafted_rounds" in told:
+        yield from wrapped(_why(told), "  ")
     yield from _columns("source", "{:>8}", list(told["drafted"]))
     yield from _columns("drafted", "{:>8}", list(told["drafted"].values()))
     yield from _columns("accepted", "{:>8}", [told["accepted"].get(n, 0) for n in told["drafted"]])
@@ -47,6 +50,27 @@ def table(told: Mapping[str, Any]) -> Iterator[str]:
             f"  mode {told['mode']}: approximate; total variation from the target "
             f"{told['mean_gap']:.4f} a token, in the mean"
         )
+
+
+def _why(told: Mapping[str, Any]) -> str:
+    """Return in how many rounds was drafted, and what the governor believes of doing so."""
+    num_drafted = told["num_drafted_rounds"]
+    rounds = f"drafted in {num_drafted} rounds, {told['num_rounds'] - num_drafted} were plain"
+    if (beliefs := told.get("governor")) is None:
+        return rounds
+    if not beliefs:
+        return f"{rounds}; the governor had nothing to choose from"
+    expected = (_believed(source, belief) for source, belief in beliefs.items())
+    return f"{rounds}; the governor expects {'; '.join(expected)}"
+
+
+def _believed(source: str, belief: Mapping[str, float]) -> str:
+    does, where = _SOURCES.get(source, (source, ""))
+    verdict = "" if belief["speed_up"] > 1 else ", which is not worth it"
+    return (
+        f"{does} to decode {belief['speed_up']:.2f} times as fast as plain{where} "
+        f"({belief['acceptance']:.2f} of its tokens accepted){verdict}"
+    )
 
 
 def _columns(name: str, form: str, values: Sequence[object]) -> Iterator[str]:

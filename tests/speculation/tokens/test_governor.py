@@ -121,6 +121,28 @@ def test_costs_are_never_negative_and_never_fall(steps: list[tuple[int, float]])
     assert all(b >= a - 1e-9 for a, b in zip(told[1:], told[2:], strict=False))
 
 
+def test_what_is_believed_says_why_so_much_is_drafted() -> None:
+    governor = Governor()
+    assert governor.beliefs() == {}
+    teach(governor, COPY, rate=0.9)
+    assert list(governor.beliefs()) == ["lookup"]  # no model was asked
+    copying = governor.beliefs()["lookup"]
+    assert copying.acceptance == pytest.approx(0.9, abs=0.06)
+    assert copying.speed_up > 3
+    teach(governor, MODEL, rate=0.9, draft_s=1.5)
+    assert 0.2 < governor.beliefs()["model"].speed_up < 1
+    cheap = Governor()
+    teach(cheap, MODEL, rate=0.9, draft_s=0.1)
+    assert cheap.beliefs()["model"].speed_up > 2
+
+
+def test_copies_that_are_not_drafted_are_believed_to_be_bad() -> None:
+    governor, weak = Governor(), Kind("lookup", 1)
+    lengths = teach(governor, weak, rate=0.02, slope=0.3)
+    assert np.mean(lengths[-100:]) < 0.1
+    assert governor.beliefs()["lookup"].speed_up < 1
+
+
 def test_a_fixed_number_is_drafted() -> None:
     pacer = FixedPacer(3)
     assert [pacer.gain_s(COPY, 1.0, n) > 0 for n in range(5)] == [True] * 3 + [False] * 2

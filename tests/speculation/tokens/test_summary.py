@@ -1,6 +1,11 @@
+import json
+
 import pytest
 
+from readahead.speculation.tokens.acceptance import Accepted
+from readahead.speculation.tokens.base import Kind, Proposal, Round
 from readahead.speculation.tokens.decode import Tally
+from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.summary import summary
 from readahead.trace import Trace
 
@@ -27,6 +32,24 @@ def test_seconds_and_passages_come_from_the_trace() -> None:
     assert seconds["verify_s"] == pytest.approx(trace.total_s("verify"))
     assert seconds["retrieval_s"] > 0
     assert seconds["draft_s"] == 0
+
+
+def test_a_governor_tells_what_it_believes_and_a_fixed_number_nothing() -> None:
+    trace, governor, copy = Trace("ask"), Governor(), Kind("lookup", 7)
+    governor.saw(Round((), 0, 0.0, 1.0, 1.0))
+    governor.gain_s(copy, 1.0, 0)
+    told = json.loads(json.dumps(summary(trace, "exact", governor)))
+    assert told["governor"]["lookup"]["acceptance"] == pytest.approx(governor.rate(copy))
+    assert told["governor"]["lookup"]["speed_up"] > 1
+    assert "governor" not in summary(trace, "exact", FixedPacer(4))
+
+
+def test_rounds_with_draft_tokens_are_counted() -> None:
+    tally, kind = Tally(), Kind("lookup", 1)
+    for num in (0, 2, 1, 0):
+        proposal = Proposal((5,) * num, (None,) * num, (kind,) * num)
+        tally.add(0.0, proposal, Accepted(0, 5, (0.0,)))
+    assert tally.to_json()["num_drafted_rounds"] == 2
 
 
 def test_a_request_that_ended_before_drafting_has_a_summary() -> None:

@@ -82,6 +82,7 @@ class Tally:
         """Return it as JSON values."""
         return {
             "num_rounds": self.num_rounds,
+            "num_drafted_rounds": sum(num_drafted > 0 for _, num_drafted, _, _ in self.rounds),
             "num_draft_tokens": self.drafted.total(),
             "num_accepted_tokens": self.accepted.total(),
             "draft_acceptance_rate": self.acceptance_rate,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from readahead.speculation.tokens.advise import Costs, speed_up
 from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Kind, Round
 
 _FORGETTING = 0.97  # what an observation counts after the next one
@@ -103,7 +104,7 @@ class _Rate:
     accepted: float
     seen: float
 
-    def saw(self, is_accepted: bool) -> None:
+    def saw(self, is_accepted: float) -> None:
         self.accepted = _FORGETTING * self.accepted + is_accepted
         self.seen = _FORGETTING * self.seen + 1
 
@@ -127,6 +128,21 @@ class _TokenCost:
         return self.spent_s / self.num_new if self.num_new else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What a governor expects of one source, where that has anything to propose.
+
+    Attributes:
+        acceptance: How probable it is that its tokens are accepted, in the mean over the rounds
+            that it could have begun, old ones forgotten.
+        speed_up: How many times as fast as plain decoding tokens come with as many drafted as is
+            best; below 1 where plain decoding is faster.
+    """
+
+    acceptance: float
+    speed_up: float
+
+
 @dataclass(slots=True)
 class Governor:
     """Learns what drafting costs and brings, over all requests of a target and its drafter.
@@ -143,6 +159,7 @@ class Governor:
     _rates: dict[Kind, _Rate] = field(default_factory=dict)
     _token: _TokenCost = field(default_factory=_TokenCost)
     _uncopied_token: _TokenCost = field(default_factory=_TokenCost)
+    _asked: dict[str, _Rate] = field(default_factory=dict)
     _allowed_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PRIOR_RATES, 0.0))
     _is_warm: bool = False
 
@@ -166,6 +183,8 @@ class Governor:
             return _LITTLE_S if n == 0 else 0.0  # one token, to see what it costs
         token = self._uncopied_token if num_unread and self._uncopied_token.num_new else self._token
         rate, token_s, before_s = self.rate(kind), token(), self.target(n + 1)
+        if n == 0:
+            self._asked.setdefault(kind.source, _Rate(0.0, 0.0)).saw(rate)
         spent_s, step_s = (self.drafter(num_unread), self.drafter(1)) if num_unread else (0.0, 0.0)
         if n == 0 and self._allowed_s[kind.source] > spent_s + self.target(2) - before_s:
             return _LITTLE_S
@@ -176,6 +195,22 @@ class Governor:
             best = max(best, won_s - (self.target(n + 1 + g) - before_s) - spent_s)
             spent_s += step_s
         return best
+
+    def beliefs(self) -> dict[str, Belief]:
+        """Return what is expected at present of each source that proposed to begin a draft.
+
+        By the formula of ``advise.speed_up``, from the costs measured here.
+        """
+        if self.target(1) <= 0:
+            return {}
+        verify_s = {k: self.target(k) for k in range(1, self.max_draft_tokens + 2)}
+        found = {}
+        for source, asked in self._asked.items():
+            costs = Costs(verify_s, self.drafter(1) if source == "model" else 0.0)
+            gammas = range(1, self.max_draft_tokens + 1)
+            best = max(speed_up(asked.mean, gamma, costs) for gamma in gammas)
+            found[source] = Belief(asked.mean, best)
+        return found
 
     def saw_draft_step(self, num_tokens: int, seconds: float) -> None:
         """Learn what it took a drafting model to read ``num_tokens``.

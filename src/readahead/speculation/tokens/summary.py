@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import cast
 
 from readahead.speculation.tokens.acceptance import Mode
+from readahead.speculation.tokens.base import Pacer
+from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
 
 _SPANS = {
@@ -16,16 +19,22 @@ _SPANS = {
 }
 
 
-def summary(trace: Trace, mode: Mode) -> dict[str, object]:
+def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, object]:
     """Return JSON values: the tally of draft tokens, where the time went, what the drafter read.
+
+    Where a governor decided how much was drafted, ``governor`` has what it believes of each source.
 
     Args:
         trace: Of the answer; its attribute ``speculation`` holds the tally, see ``decode.Tally``.
         mode: The law of acceptance.
+        pacer: What decided how much was drafted.
     """
     tally = cast("dict[str, object]", trace.attributes.get("speculation", {}))
     seconds = {name: sum(map(trace.total_s, spans)) for name, spans in _SPANS.items()}
-    return {"mode": mode, **tally, "seconds": seconds, "read": _read(trace)}
+    told = {"mode": mode, **tally, "seconds": seconds, "read": _read(trace)}
+    if isinstance(pacer, Governor):
+        told["governor"] = {name: asdict(belief) for name, belief in pacer.beliefs().items()}
+    return told
 
 
 def _read(trace: Trace) -> dict[str, object]:
