@@ -321,7 +321,7 @@ def test_a_drafter_that_cannot_be_had_is_named(tmp_path: Path, model: Transforme
 def test_a_judge_of_claims_is_loaded_where_one_is_named(
     tmp_path: Path, model: TransformersModel
 ) -> None:
-    assert open_engine(tmp_path / "without", model).judge is None
+    assert open_engine(tmp_path / "without", model).loaded.judge is None
     folder = make_classifier(tmp_path / "judge")
     engine = open_engine(tmp_path, model, evidence__judge=str(folder), models__device="cpu")
     hits = engine.knowledge.search(QUESTION, 2)
@@ -329,10 +329,10 @@ def test_a_judge_of_claims_is_loaded_where_one_is_named(
     candidates = pool(QUESTION, drafts, [hit.passage for hit in hits])
     told = [
         rate(QUESTION, candidates, drafts, hits, judge=judge)[0].claim.features
-        for judge in (engine.judge, None)
+        for judge in (engine.loaded.judge, None)
     ]
     assert ["judge" in features for features in told] == [True, False]
-    assert engine.load("drafts").speculator._judge is engine.judge
+    assert engine.load("drafts").speculator._judge is engine.loaded.judge
 
 
 def test_a_judge_that_cannot_be_had_is_named(tmp_path: Path, model: TransformersModel) -> None:

@@ -57,7 +57,7 @@ def open_engine(
     knowledge.add(["-"], stdin=b"Ink is made of soot.", stdin_name="ink.txt")
     engine = Engine(knowledge, model)
     if drafter:
-        engine.drafter = drafter
+        engine.loaded.drafter = drafter
     return engine
 
 

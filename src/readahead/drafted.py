@@ -53,6 +53,7 @@ class DraftedRun:
         question: As the user asked it.
         turns: Who may use the models.
         splitter: Splits a question that takes several steps; None: by rules alone.
+        notes: What the reader should know besides.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class DraftedRun:
         question: str,
         turns: Turns,
         splitter: Splitter | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
+        self._notes = notes
         self._knowledge = knowledge
         self._config = knowledge.config
         self._speculator = speculator
@@ -215,7 +218,7 @@ class DraftedRun:
             self._config,
             similarity=self._knowledge.similarity,
             method=METHOD,
-            notes=notes_of(hop),
+            notes=(*notes_of(hop), *self._notes),
         )
 
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import copy
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
-from readahead.config import Config, Dtype, load_config
+from readahead.config import Config, load_config
 from readahead.drafted import METHOD, DraftedRun, Failed
 from readahead.errors import InputError, StoreError
-from readahead.evidence import Judge
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled, never
-from readahead.lm.entail import Entailment
+from readahead.lm.dialogue import Exchange
 from readahead.lm.memory import free_bytes, readable_tokens
-from readahead.lm.model import TransformersModel, load_named
+from readahead.lm.model import TransformersModel
 from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.reuse import PrefixReader
 from readahead.lm.watch import make_watchable
-from readahead.plain import PlainRun
+from readahead.loading import Loaded
+from readahead.plain import PlainRun, query_behind
 from readahead.rapid import METHOD as RAPID
-from readahead.rapid import Models, RapidRun, drafts_by_model
+from readahead.rapid import Models, Past, RapidRun, drafts_by_model
 from readahead.reply import Event
 from readahead.retrieval.base import Filter
 from readahead.speculation.answers.breaker import Breaker
@@ -31,21 +32,28 @@ from readahead.speculation.answers.speculate import Speculator
 from readahead.speculation.answers.split import Splitter
 from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
-from readahead.turns import Turns
 from readahead.types import Answer
 
+LEFT_OUT = "Drafts answer each question by itself: the earlier messages were left out."
 METHODS = ("plain", METHOD, RAPID)
 
 
 class Engine:
     """A knowledge base and a target model; the target is loaded at the first question."""
 
-    def __init__(self, knowledge: KnowledgeBase, target: TransformersModel | None = None) -> None:
+    def __init__(
+        self,
+        knowledge: KnowledgeBase,
+        target: TransformersModel | None = None,
+        *,
+        loaded: Loaded | None = None,
+    ) -> None:
         self.knowledge = knowledge
         self.config = knowledge.config
-        self.turns = Turns()
-        if target is not None:
-            self.target = target
+        self.loaded = loaded or Loaded(self.config, target)
+        self.turns = self.loaded.turns
+        self.breaker = Breaker(self.config.drafts.num_failures, self.config.drafts.retry_after_s)
+        self.governor = Governor()
 
     @classmethod
     def open(cls, config: Config | None = None) -> Self:
@@ -58,10 +66,14 @@ class Engine:
 
     def close(self) -> None:
         """Close the knowledge base, and forget what was read."""
-        if "reader" in vars(self):
-            self.reader.tree.close()
+        self.forget()
         self.turns.close()
         self.knowledge.close()
+
+    def forget(self) -> None:
+        """Forget what was read of this knowledge base."""
+        if "reader" in vars(self):
+            self.reader.tree.close()
 
     def __enter__(self) -> Self:
         return self
@@ -69,45 +81,28 @@ class Engine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @cached_property
+    def configured(self, config: Config) -> Self:
+        """Return an engine that answers by other settings, over the same documents and models.
+
+        It shares what was loaded and what was read; so it keeps to the settings of models, cache
+        and ranking that were in force when that was done. It is not to be closed.
+        """
+        twin = copy.copy(self.load())
+        twin.config = config
+        twin.knowledge = self.knowledge.configured(config)
+        for name in ("speculator", "rapid"):
+            vars(twin).pop(name, None)
+        return twin
+
+    @property
     def target(self) -> TransformersModel:
-        """Return the model that owns the answers, loaded once.
+        """Return the model that owns the answers; see ``Loaded``."""
+        return self.loaded.target
 
-        Raises:
-            NotFound: It was not pulled.
-            InputError: It is an embedding model.
-        """
-        models = self.config.models
-        return self._loaded(*models.target_place)
-
-    @cached_property
+    @property
     def drafter(self) -> TransformersModel:
-        """Return the model that writes drafts; the target, where no other is named.
-
-        Raises:
-            NotFound: It was not pulled.
-            InputError: It is an embedding model.
-        """
-        models = self.config.models
-        if models.drafter_place == models.target_place:
-            return self.target
-        return self._loaded(*models.drafter_place)
-
-    def _loaded(self, name: str, device: str, dtype: Dtype) -> TransformersModel:
-        num_tokens = self.config.models.prefill_step_tokens
-        load = partial(load_named, name, device, dtype, prefill_step_tokens=num_tokens)
-        return self.turns.run(load)
-
-    @cached_property
-    def judge(self) -> Judge | None:
-        """Return the entailment model that judges claims, None where the settings name none.
-
-        Raises:
-            NotFound: It was not pulled.
-            InputError: It is no entailment model.
-        """
-        name, device = self.config.evidence.judge, self.config.models.device
-        return self.turns.run(partial(Entailment.load, name, device=device)) if name else None
+        """Return the model that writes drafts; see ``Loaded``."""
+        return self.loaded.drafter
 
     @cached_property
     def speculator(self) -> Speculator:
@@ -122,19 +117,8 @@ class Engine:
             self.target,
             self.config.drafts,
             calibration=calibration,
-            judge=self.judge,
+            judge=self.loaded.judge,
         )
-
-    @cached_property
-    def breaker(self) -> Breaker:
-        """Return what remembers how drafting went."""
-        drafts = self.config.drafts
-        return Breaker(drafts.num_failures, drafts.retry_after_s)
-
-    @cached_property
-    def governor(self) -> Governor:
-        """Return what knows how drafting tokens went."""
-        return Governor()
 
     @cached_property
     def rapid(self) -> Models:
@@ -155,9 +139,14 @@ class Engine:
         share = config.blend_share if config.reuse == "blend" else 0.0
         return PrefixReader(target, PrefixTree.open(config, target.device), blend_share=share)
 
-    @cached_property
+    @property
     def max_prompt_tokens(self) -> int:
-        """Return how long a prompt may be, so that an answer of full length fits behind it.
+        """Return how long a prompt may be, so that an answer of full length fits behind it."""
+        return max(0, self._room_tokens - self.config.generation.max_new_tokens)
+
+    @cached_property
+    def _room_tokens(self) -> int:
+        """Return how long prompt and answer may be together.
 
         The model's context limits it, and the memory that was free at first. What the prefix tree
         holds counts as free, and the limit is asked for once: what was read ahead must not change
@@ -166,8 +155,7 @@ class Engine:
         target, reader = self.target, self.reader
         free = free_bytes(target.device) + reader.tree.num_bytes
         bytes_per_token = self.turns.run(lambda: reader.bytes_per_token)
-        limit = min(target.max_context_tokens, readable_tokens(free, bytes_per_token))
-        return max(0, limit - self.config.generation.max_new_tokens)
+        return min(target.max_context_tokens, readable_tokens(free, bytes_per_token))
 
     def load(self, method: str = "plain") -> Self:
         """Load what the first question would load, and return the engine.
@@ -192,11 +180,17 @@ class Engine:
         method: str = "plain",
         filter: Filter | None = None,
         inject: bool | None = None,
+        exchanges: Sequence[Exchange] = (),
         cancelled: Cancelled = never,
     ) -> Answer:
         """Return the answer; see ``stream``."""
         *_, answer = self.stream(
-            question, method=method, filter=filter, inject=inject, cancelled=cancelled
+            question,
+            method=method,
+            filter=filter,
+            inject=inject,
+            exchanges=exchanges,
+            cancelled=cancelled,
         )
         assert isinstance(answer, Answer)
         return answer
@@ -208,6 +202,7 @@ class Engine:
         method: str = "plain",
         filter: Filter | None = None,
         inject: bool | None = None,
+        exchanges: Sequence[Exchange] = (),
         cancelled: Cancelled = never,
     ) -> Generator[Event]:
         """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
@@ -222,6 +217,8 @@ class Engine:
             filter: Limits the passages that may be shown.
             inject: Whether to retrieve again while the answer is written, where its passages seem
                 to lack it; None: as ``inject.enabled`` says.
+            exchanges: The questions and answers that this one follows, the oldest first. Drafts
+                answer each question by itself, and say so.
             cancelled: Asked before each model step; True ends the answer there.
 
         Raises:
@@ -239,12 +236,14 @@ class Engine:
         try:
             with self.turns.answer():
                 if method == METHOD:
-                    yield from self._drafted(question, filter, cancelled, trace)
+                    yield from self._drafted(question, filter, cancelled, trace, exchanges)
                 elif method == RAPID:
-                    yield from self._rapid(question, trace).events(filter, cancelled)
+                    yield from self._rapid(question, trace, exchanges).events(filter, cancelled)
                 else:
                     injects = self.config.inject.enabled if inject is None else inject
-                    yield from self._plain(question, filter, cancelled, trace, injects=injects)
+                    yield from self._plain(
+                        question, filter, cancelled, trace, exchanges, injects=injects
+                    )
         finally:
             # Who stops reading the stream has cancelled the request.
             trace.attributes.setdefault("finish_reason", "cancelled")
@@ -258,6 +257,7 @@ class Engine:
         filter: Filter | None,
         cancelled: Cancelled,
         trace: Trace,
+        exchanges: Sequence[Exchange] = (),
         *,
         injects: bool = False,
         notes: tuple[str, ...] = (),
@@ -270,17 +270,31 @@ class Engine:
             self.max_prompt_tokens,
             self.turns,
             injects=injects,
+            exchanges=exchanges,
             governor=self.governor if self.config.tokens.in_plain else None,
             notes=notes,
         )
         return run.events(filter, cancelled)
 
-    def _rapid(self, question: str, trace: Trace) -> RapidRun:
-        models, room = self.rapid, self.max_prompt_tokens
-        return RapidRun(self.knowledge, models, trace, question, room, self.turns)
+    def _rapid(self, question: str, trace: Trace, exchanges: Sequence[Exchange]) -> RapidRun:
+        return RapidRun(
+            self.knowledge,
+            self.rapid,
+            trace,
+            question,
+            self.max_prompt_tokens,
+            self.turns,
+            past=Past(tuple(exchanges)),
+            query=query_behind(question, exchanges),
+        )
 
     def _drafted(
-        self, question: str, filter: Filter | None, cancelled: Cancelled, trace: Trace
+        self,
+        question: str,
+        filter: Filter | None,
+        cancelled: Cancelled,
+        trace: Trace,
+        exchanges: Sequence[Exchange],
     ) -> Iterator[Event]:
         """Yield an answer by drafts, or a plain one where drafting fails."""
         splitter = Splitter(self.target if self.config.drafts.splits_by_model else None)
@@ -292,6 +306,7 @@ class Engine:
             question,
             self.turns,
             splitter,
+            notes=(LEFT_OUT,) if exchanges else (),
         )
         try:
             yield from run.events(filter, cancelled)

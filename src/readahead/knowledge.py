@@ -5,6 +5,7 @@ Wires documents and retrieval; knows no target model.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -38,6 +39,7 @@ class KnowledgeBase:
     def __init__(self, store: Store, config: Config, embedder: Embedder | None = None) -> None:
         self.store = store
         self.config = config
+        self.on_trace: Callable[[Trace], None] | None = None
         if embedder is not None:
             self.embedder = embedder
 
@@ -51,6 +53,12 @@ class KnowledgeBase:
         """
         config = config or load_config()
         return cls(Store.open(config.kb, create=create), config)
+
+    def configured(self, config: Config) -> Self:
+        """Return the same documents with other settings; what is loaded stays as it is."""
+        twin = copy.copy(self)
+        twin.config = config
+        return twin
 
     def close(self) -> None:
         """Close it; what was acknowledged is kept without this, too."""
@@ -222,7 +230,9 @@ class KnowledgeBase:
         return reembed(self.store, load_embedder(self.config.models), progress=progress)
 
     def keep_trace(self, trace: Trace) -> None:
-        """Store a finished trace; the oldest ones go."""
+        """Store a finished trace; the oldest ones go. ``on_trace`` is told of it first."""
+        if self.on_trace is not None:
+            self.on_trace(trace)
         self.store.add_trace(trace.to_json(), keep=self.config.traces.keep)
 
 

@@ -12,12 +12,14 @@ from readahead.errors import ContextOverflow
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
 from readahead.lm.base import Cancelled
+from readahead.lm.dialogue import Exchange, build_dialogue
 from readahead.lm.generate import Piece
 from readahead.lm.model import TransformersModel
-from readahead.lm.prompt import Prompt, build_prompt
+from readahead.lm.prompt import Context, Prompt
 from readahead.lm.sample import SamplingParams
 from readahead.reply import Event, Reply
 from readahead.retrieval.base import Filter
+from readahead.speculation.retrieval.followup import refers_back
 from readahead.speculation.retrieval.inject import Injected, Injecting
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.governor import Governor
@@ -35,8 +37,17 @@ def sampling_params(config: GenerationConfig) -> SamplingParams:
         top_k=config.top_k,
         top_p=config.top_p,
         repetition_penalty=config.repetition_penalty,
+        frequency_penalty=config.frequency_penalty,
+        presence_penalty=config.presence_penalty,
+        stop=config.stop,
         seed=config.seed,
     )
+
+
+def query_behind(question: str, exchanges: Sequence[Exchange]) -> str:
+    """Return what to search for a question that follows ``exchanges``."""
+    is_follow_up = exchanges and refers_back(question)
+    return f"{exchanges[-1].question} {question}" if is_follow_up else question
 
 
 class PlainRun:
@@ -52,15 +63,18 @@ class PlainRun:
         turns: Turns,
         *,
         injects: bool,
+        exchanges: Sequence[Exchange] = (),
         governor: Governor | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self._governor = governor
+        self._exchanges = exchanges
         self._knowledge = knowledge
         self._config = knowledge.config
         self._max_prompt_tokens = max_prompt_tokens
         self._turns = turns
-        self._injects = injects
+        # What is injected is put in front of one question, and read anew from there.
+        self._injects = injects and not exchanges
         self._notes = tuple(notes)
         self._target = target
         self._trace = trace
@@ -69,7 +83,8 @@ class PlainRun:
     def events(self, filter: Filter | None, cancelled: Cancelled) -> Iterator[Event]:
         """Yield text, citations and, last, the Answer."""
         k = self._config.retrieval.k
-        hits = self._knowledge.search(self._question, k, filter=filter, trace=self._trace)
+        query = query_behind(self._question, self._exchanges)
+        hits = self._knowledge.search(query, k, filter=filter, trace=self._trace)
         self._trace.count("retrievals")
         self._trace_passages(hits)
         if not hits:
@@ -134,6 +149,7 @@ class PlainRun:
             hits,
             search,
             config=self._config.inject,
+            context=Context(system=self._config.generation.system),
             max_prompt_tokens=self._max_prompt_tokens,
             rarity=knowledge.store.rarity,
         )
@@ -158,12 +174,14 @@ class PlainRun:
 
     def _prompt(self, hits: Sequence[Hit]) -> Prompt:
         with self._trace.span("prompt") as span:
-            prompt = build_prompt(
+            prompt = build_dialogue(
                 self._target.tokenizer,
                 self._question,
                 [hit.passage for hit in hits],
+                self._exchanges,
                 max_tokens=self._max_prompt_tokens,
-            )
+                system=self._config.generation.system,
+            ).prompt
             span.attributes["num_passages"] = len(prompt.passages)
         check_passages(prompt, self._max_prompt_tokens)
         self._trace.count("prompt_tokens", len(prompt.token_ids))

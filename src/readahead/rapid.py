@@ -211,6 +211,7 @@ class RapidRun:
                 passages,
                 self._past.exchanges,
                 max_tokens=self._max_prompt_tokens,
+                system=self._config.generation.system,
             )
             prompt, self._exchanges = dialogue.prompt, dialogue.exchanges
             span.attributes["num_passages"] = len(prompt.passages)

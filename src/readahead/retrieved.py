@@ -170,7 +170,12 @@ class Retrieved:
         room = model.max_context_tokens - self._config.generation.max_new_tokens
         try:
             dialogue = build_dialogue(
-                model.tokenizer, self._question, passages, self._exchanges, max_tokens=room
+                model.tokenizer,
+                self._question,
+                passages,
+                self._exchanges,
+                max_tokens=room,
+                system=self._config.generation.system,
             )
         except ContextOverflow:
             if self._config.tokens.mode == "exact":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from readahead.errors import InputError
@@ -29,6 +31,8 @@ class Turns:
         self._count = threading.Lock()
         self._num_answers = 0
         self._is_interrupted = False
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._gives_way = False
 
     def close(self) -> None:
         """End the thread once it is idle."""
@@ -50,8 +54,13 @@ class Turns:
             with self._count:
                 self._num_answers -= 1
 
-    def run(self, function: Callable[[], T]) -> T:
+    def run(self, function: Callable[[], T], *, is_step: bool = False) -> T:
         """Return what ``function`` returns, run by the thread that has the model.
+
+        Args:
+            function: Asks ``cancelled`` between its steps, if it has several.
+            is_step: Whether it is one short step of an answer, which may go first between two steps
+                of something longer.
 
         Raises:
             InputError: The thread was ended.
@@ -59,7 +68,7 @@ class Turns:
         if threading.get_ident() == self._ident:
             return function()
         try:
-            future: Future[T] = self._thread.submit(function)
+            future = self._queued(function) if is_step else self._thread.submit(function)
         except RuntimeError:
             raise InputError("The engine is closed.", remedy="Open another one.") from None
         try:
@@ -72,20 +81,63 @@ class Turns:
             raise
 
     def or_interrupted(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
-        """Return what is true if ``cancelled`` is, or an interrupt waits for the running step."""
-        return lambda: self._is_interrupted or cancelled()
+        """Return what is true if ``cancelled`` is, or an interrupt waits for the running step.
+
+        It is asked between two steps; the waiting steps of other answers go first then, so nobody
+        who is being answered waits for another's whole prompt or drafts.
+        """
+
+        def between() -> bool:
+            self._give_way()
+            return self._is_interrupted or cancelled()
+
+        return between
 
     def steps(self, items: Generator[T]) -> Iterator[T]:
         """Yield ``items``, having the model while each is made, not while it is used."""
         try:
-            while (item := self.run(lambda: next(items, _END))) is not _END:
+            is_step = False  # the first may read a whole prompt
+            while (item := self.run(lambda: next(items, _END), is_step=is_step)) is not _END:
                 assert not isinstance(item, _End)
                 yield item
+                is_step = True
         finally:
             self.run(items.close)
 
+    def _queued(self, function: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        self._waiting.append(partial(_resolve, future, function))
+        self._thread.submit(self._next)
+        return future
+
+    def _next(self) -> None:
+        """Make the step that has waited longest, if it was not made in between."""
+        step = None
+        with suppress(IndexError):
+            step = self._waiting.popleft()
+        if step is not None:
+            step()
+
+    def _give_way(self) -> None:
+        """Make each step that waits now; only the thread that has the model does, and not twice."""
+        if threading.get_ident() != self._ident or self._gives_way:
+            return
+        self._gives_way = True
+        try:
+            for _ in range(len(self._waiting)):
+                self._next()
+        finally:
+            self._gives_way = False
+
     def _enter(self) -> None:
         self._ident = threading.get_ident()
+
+
+def _resolve(future: Future[T], function: Callable[[], T]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 class _End:

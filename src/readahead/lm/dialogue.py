@@ -52,6 +52,7 @@ def build_dialogue(
     exchanges: Sequence[Exchange],
     *,
     max_tokens: int,
+    system: str = "",
 ) -> Dialogue:
     """Return the prompt, at most ``max_tokens`` long.
 
@@ -64,17 +65,20 @@ def build_dialogue(
         passages: In the order shown.
         exchanges: The oldest first.
         max_tokens: The model's context less the answer.
+        system: Said behind the instructions.
 
     Raises:
         ContextOverflow: The question does not fit, even alone.
     """
+    opening = Context(system=system)
     for first in range(len(exchanges)):
         kept = tuple(exchanges[first:])
         with suppress(ContextOverflow):
-            prompt = _behind(tokenizer, question, passages, kept, max_tokens)
+            prompt = _behind(tokenizer, question, passages, kept, max_tokens, opening)
             if not prompt.dropped:
                 return Dialogue(prompt, kept)
-    return Dialogue(build_prompt(tokenizer, question, passages, max_tokens=max_tokens))
+    prompt = build_prompt(tokenizer, question, passages, max_tokens=max_tokens, context=opening)
+    return Dialogue(prompt)
 
 
 def _behind(
@@ -83,10 +87,13 @@ def _behind(
     passages: Sequence[Passage],
     exchanges: Sequence[Exchange],
     max_tokens: int,
+    opening: Context,
 ) -> Prompt:
     """Return the prompt behind all of ``exchanges``; it drops passages that do not fit."""
     questions = [*(exchange.question for exchange in exchanges), question]
-    first = prompt = build_prompt(tokenizer, questions[0], passages, max_tokens=max_tokens)
+    first = prompt = build_prompt(
+        tokenizer, questions[0], passages, max_tokens=max_tokens, context=opening
+    )
     for exchange, asked in zip(exchanges, questions[1:], strict=True):
         answer = (Part(exchange.answer_ids),) if exchange.answer_ids else ()
         text = prompt.text + tokenizer.decode(exchange.answer_ids)

@@ -193,7 +193,7 @@ def _decode(
 def _choose(logits: Tensor, rows: Sequence[Row], params: SamplingParams) -> Tensor:
     """Return the next token id of each row, (B,), on the device of the logits."""
     seen = [row.seen_ids().to(logits.device) for row in rows] if params.looks_back else []
-    probs = distribution(logits, params, seen)
+    probs = distribution(logits, params, seen, [len(row.prompt_ids) for row in rows])
     if params.temperature == 0:
         return probs.argmax(dim=-1)
     # Drawn on the CPU, so that a seed means the same tokens on every device.

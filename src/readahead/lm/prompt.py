@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
+from typing import NamedTuple
 
 from readahead.errors import ContextOverflow
 from readahead.lm.shorten import fit_passages
@@ -38,6 +39,7 @@ CHINESE = Wording(
     "如果段落中没有答案，就说段落中没有提到。",
     "问题：",
 )
+_SYSTEM = "\u241eSYSTEM\u241e"
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 _KANA_OR_HANGUL = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
 
@@ -89,15 +91,17 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The earlier turns of a conversation, as they were read and written.
+    """What a question follows: the earlier turns of a conversation, as they were read and written.
 
     Attributes:
+        system: What was said behind the instructions; to be repeated where there is no turn yet.
         passages: All that they show; the next one's number follows theirs.
     """
 
     parts: tuple[Part, ...] = ()
     passages: tuple[Passage, ...] = ()
     text: str = ""
+    system: str = ""
 
 
 def build_prompt(
@@ -143,14 +147,14 @@ def _laid_out(
 ) -> Prompt:
     """Return the prompt with as many whole passages as fit."""
     words = wording(question)
-    head, tail = tokenizer.frame(words.instructions)
+    opening, tail = _framed(tokenizer, words.instructions, context.system)
     if context.parts:
-        head = tokenizer.turn()
+        opening = _control(tokenizer, tokenizer.turn())
     question_text = f"{words.question}{question}"
-    before = (*context.parts, Part(tuple(tokenizer.encode_control(head))))
+    before = (*context.parts, opening.part)
     asked = (
         Part(tuple(tokenizer.encode(question_text))),
-        Part(tuple(tokenizer.encode_control(tail))),
+        _control(tokenizer, tail).part,
     )
     num_asked, num_before = num_tokens(asked), num_tokens(before)
     room = max_tokens - num_before - num_asked
@@ -171,13 +175,39 @@ def _laid_out(
     stops = accumulate((len(part.token_ids) for part in shown), initial=num_before)
     parts = (*before, *shown, *asked)
     return Prompt(
-        text=context.text + head + "".join(texts[: len(shown)]) + question_text + tail,
+        text=context.text + opening.text + "".join(texts[: len(shown)]) + question_text + tail,
         token_ids=joined(parts),
         parts=parts,
         passages=tuple(passages[: len(shown)]),
         spans=tuple(pairwise(stops)),
         dropped=tuple(passages[len(shown) :]),
     )
+
+
+class _Said(NamedTuple):
+    """A part with its text."""
+
+    text: str
+    part: Part
+
+
+def _control(tokenizer: Tokenizer, text: str) -> _Said:
+    return _Said(text, Part(tuple(tokenizer.encode_control(text))))
+
+
+def _framed(tokenizer: Tokenizer, instructions: str, system: str) -> tuple[_Said, str]:
+    """Return what stands before the user's message, ``system`` as mere text in it, and behind."""
+    if not system:
+        head, tail = tokenizer.frame(instructions)
+        return _control(tokenizer, head), tail
+    head, tail = tokenizer.frame(f"{instructions}\n\n{_SYSTEM}")
+    before, _, behind = head.partition(_SYSTEM)
+    ids = (
+        *tokenizer.encode_control(before),
+        *tokenizer.encode(system),
+        *tokenizer.encode_control(behind),
+    )
+    return _Said(before + system + behind, Part(ids)), tail
 
 
 def joined(parts: Iterable[Part]) -> tuple[int, ...]:

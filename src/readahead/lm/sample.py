@@ -30,6 +30,8 @@ class SamplingParams:
         top_p: Keep the smallest set of most likely tokens whose probability reaches this.
         repetition_penalty: Divides (or, below zero, multiplies) the logits of tokens seen in the
             prompt or the answer; 1 does nothing.
+        frequency_penalty: Taken off the logit of a token each time the answer has it.
+        presence_penalty: Taken off the logit of each token that the answer has.
         stop: Strings that end the answer; they are not part of it.
         seed: Row b of a batch draws from a generator seeded with ``seed + b``.
         ignore_eos: Decode on past the end of the answer, for benchmarks.
@@ -45,6 +47,8 @@ class SamplingParams:
     top_k: int = 0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
     stop: tuple[str, ...] = ()
     seed: int = 0
     ignore_eos: bool = False
@@ -53,7 +57,8 @@ class SamplingParams:
     @property
     def looks_back(self) -> bool:
         """Return whether the next token's distribution depends on which tokens were there."""
-        return self.repetition_penalty != 1.0 or bool(self.processors)
+        penalties = self.frequency_penalty, self.presence_penalty
+        return self.repetition_penalty != 1.0 or any(penalties) or bool(self.processors)
 
     def __post_init__(self) -> None:
         usable = isinstance(self.max_new_tokens, int) and self.max_new_tokens >= 1
@@ -64,6 +69,9 @@ class SamplingParams:
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "over 0 and at most 1")
         usable = 0.01 <= self.repetition_penalty <= 100
         _require("repetition_penalty", self.repetition_penalty, usable, "between 0.01 and 100")
+        for name in ("frequency_penalty", "presence_penalty"):
+            value = getattr(self, name)
+            _require(name, value, -2 <= value <= 2, "between -2 and 2")
         usable = not isinstance(self.stop, str) and all(self.stop)
         _require("stop", self.stop, usable, "a tuple of strings that are not empty")
         _require("seed", self.seed, 0 <= self.seed < 2**63, "between 0 and 2**63 - 1")
@@ -90,6 +98,19 @@ def penalise(logits: Tensor, seen_ids: Sequence[Tensor], penalty: float) -> Tens
     return logits
 
 
+def discourage(logits: Tensor, answer_ids: Tensor, frequency: float, presence: float) -> Tensor:
+    """Return logits with the tokens that the answer has already made less likely.
+
+        z′(x) = z(x) − α · count(x) − β · [count(x) > 0]
+
+    logits: (V,); answer_ids: (T,); α: the frequency penalty, β: the presence penalty.   [OpenAI]
+    """
+    ids, counts = answer_ids.unique(return_counts=True)
+    logits = logits.clone()
+    logits[ids] -= frequency * counts.to(logits.dtype) + presence
+    return logits
+
+
 def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """Return logits with all but the k largest of each row at −∞; ties with the k-th stay."""
     if k == 0 or k >= logits.shape[-1]:
@@ -111,17 +132,30 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(dropped.scatter(-1, order, dropped), -math.inf)
 
 
-def distribution(logits: Tensor, params: SamplingParams, seen_ids: Sequence[Tensor]) -> Tensor:
+def distribution(
+    logits: Tensor,
+    params: SamplingParams,
+    seen_ids: Sequence[Tensor],
+    num_prompt_tokens: Sequence[int] = (),
+) -> Tensor:
     """Return the probabilities (B, V) that the next token is really drawn from.
 
     With temperature 0 each row is 1 at its first largest logit.
 
-    ``seen_ids`` may be empty unless ``params.looks_back``.
+    Args:
+        logits: (B, V).
+        params: How tokens are chosen.
+        seen_ids: Of each row, prompt and answer; may be empty unless ``params.looks_back``.
+        num_prompt_tokens: How many of those are the prompt's; may be empty likewise.
     """
     logits = penalise(logits.float(), seen_ids, params.repetition_penalty)
+    if params.frequency_penalty or params.presence_penalty:
+        rows = zip(logits, seen_ids, num_prompt_tokens, strict=True)
+        penalties = params.frequency_penalty, params.presence_penalty
+        logits = torch.stack([discourage(row, seen[num:], *penalties) for row, seen, num in rows])
     for process in params.processors:
-        rows = zip(seen_ids, logits, strict=True)
-        logits = torch.stack([process(seen, row) for seen, row in rows]).float()
+        pairs = zip(seen_ids, logits, strict=True)
+        logits = torch.stack([process(seen, row) for seen, row in pairs]).float()
     if params.temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)

@@ -49,8 +49,9 @@ class Conversation:
     def __init__(self, engine: Engine, filter: Filter | None = None) -> None:
         self.turns: list[Turn] = []
         self.found: list[Found] = []
-        self.context = Context()
         self._engine = engine
+        self.opening = Context(system=engine.config.generation.system)
+        self.context = self.opening
         self._filter = filter
         store = engine.knowledge.store
         self._generation = store.generation()
@@ -71,7 +72,7 @@ class Conversation:
             trace: Gets a ``topic`` span, unless there was no turn before, and those of the search.
         """
         if not self.context.parts:
-            return Search(self._search(question, trace), notes=self._notes)
+            return Search(self._search(question, trace), self.opening, notes=self._notes)
         with trace.span("topic") as span:
             verdict = self._topic.judge(question, self._vector(question))
             span.attributes |= verdict.signals
@@ -83,7 +84,7 @@ class Conversation:
         has_left = self._topic.compare(verdict, hits[:k]).changed
         span.attributes["changed"] = has_left
         if has_left:
-            return Search(hits, Context(), verdict)
+            return Search(hits, self.opening, verdict)
         return self._fitting(question, Search(hits, self.context, verdict))
 
     def append(self, turn: Turn, found: Found) -> None:
@@ -138,7 +139,7 @@ class Conversation:
 
     def forget(self, *notes: str) -> None:
         """Let the next question stand for itself, and say why."""
-        self.context = Context()
+        self.context = self.opening
         self._topic.reset()
         self._notes = notes
 
@@ -199,4 +200,4 @@ class Conversation:
         if fits:
             return found
         hits = found.hits or self._search(question, Trace("search"))
-        return Search(hits, Context(), found.verdict, (OVERFLOW,))
+        return Search(hits, self.opening, found.verdict, (OVERFLOW,))

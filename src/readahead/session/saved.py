@@ -9,7 +9,7 @@ from typing import Any
 
 from readahead.engine import Engine
 from readahead.errors import InputError, NotFound, StoreError
-from readahead.lm.prompt import Context, build_prompt
+from readahead.lm.prompt import build_prompt
 from readahead.session.conversation import REMOVED, Conversation
 from readahead.session.said import Shown, Turn
 from readahead.speculation.retrieval.guess import Found
@@ -73,7 +73,7 @@ def restore(conversation: Conversation, engine: Engine, file: Path) -> None:
     for turn in saved["turns"]:
         shown = tuple(Shown(**{"start": 0, **passage}) for passage in turn["passages"])
         is_stale = any(has_gone(one.id) for one in shown)
-        context = conversation.context if turn["follows"] else Context()
+        context = conversation.context if turn["follows"] else conversation.opening
         # Without the turn that it followed, it cannot be followed either.
         is_orphan = turn["follows"] and not context.parts
         prompt = build_prompt(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -264,8 +265,10 @@ class _Request:
                 ids = [*self.row.prompt_ids, *self.row.new_ids, *proposal.token_ids[:place]]
                 seen = [torch.tensor(ids, device=logits.device)]
             one = logits[place : place + 1]
-            p = distribution(one, params, seen)[0]
-            return p, None if is_soft else distribution(one, soft_params, seen)[0]
+            of = partial(
+                distribution, one, seen_ids=seen, num_prompt_tokens=[len(self.row.prompt_ids)]
+            )
+            return of(params)[0], None if is_soft else of(soft_params)[0]
 
         return row
 

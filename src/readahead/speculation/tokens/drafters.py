@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -149,8 +150,9 @@ class ModelDrafter:
             row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
         seen = [torch.tensor([*self._target_ids, *answer_ids])] if self._params.looks_back else []
         row = self._fit(row)
-        q = distribution(row, self._params, seen)
-        soft = q if self._params.temperature else distribution(row, self._soft_params, seen)
+        own = partial(distribution, row, seen_ids=seen, num_prompt_tokens=[len(self._target_ids)])
+        q = own(self._params)
+        soft = q if self._params.temperature else own(self._soft_params)
         token_id = int(q.argmax() if not self._params.temperature else self._draw(q))
         self._read_ids = ids
         pacer.saw_draft_step(len(unread), self._trace.now_s() - begun_s)

@@ -1,0 +1,39 @@
+"""Settings of the server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from readahead.config.section import Section
+
+Limit = Annotated[int, Field(gt=0, le=1_000_000)]
+
+
+class ServerConfig(Section):
+    """Where the server listens, and how much it takes on; every limit is one of protection."""
+
+    host: str = Field("127.0.0.1", description="any other address needs an API key")
+    port: int = Field(8321, ge=0, le=65_535, description="0: any free one")
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="names by which browsers may call it, beside localhost and addresses"
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description="of pages elsewhere that may call it; none by default"
+    )
+    max_running: Limit = Field(8, description="answers written in turns, step by step")
+    max_queued: Limit = Field(64, description="that wait; beyond: 429 with Retry-After")
+    max_choices: int = Field(4, ge=1, le=64, description="of n")
+    max_body_bytes: int = Field(4 * 2**20, gt=0, description="of a request that is no upload")
+    max_upload_bytes: int = Field(
+        100 * 2**20, gt=0, description="of one upload, all files together"
+    )
+    max_upload_files: Limit = Field(20, description="of one upload")
+    max_documents: Limit = Field(10_000, description="of one tenant")
+    max_jobs: Limit = Field(100, description="uploads that wait to be indexed")
+    max_pages: Limit = Field(2_000, description="of one uploaded document")
+    max_sessions: Limit = Field(32, description="of one tenant; the one idle longest goes")
+    session_idle_s: float = Field(1800.0, gt=0, description="until a session is forgotten")
+    drain_s: float = Field(30.0, ge=0, description="for running answers, at the end")
+    log_text: bool = Field(False, description="questions and answers in logs and telemetry")

@@ -1,0 +1,65 @@
+"""The models of the settings, each loaded once and at its first use; knows no documents."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+
+from readahead.config import Config, Dtype
+from readahead.evidence import Judge
+from readahead.lm.entail import Entailment
+from readahead.lm.model import TransformersModel, load_named
+from readahead.turns import Turns
+
+
+class Loaded:
+    """What engines share: the models, and the thread that has them.
+
+    Args:
+        config: Names the models, their devices and precisions.
+        target: Instead of the one that ``config`` names.
+    """
+
+    def __init__(self, config: Config, target: TransformersModel | None = None) -> None:
+        self.turns = Turns()
+        self._config = config
+        if target is not None:
+            self.target = target
+
+    @cached_property
+    def target(self) -> TransformersModel:
+        """Return the model that owns the answers.
+
+        Raises:
+            NotFound: It was not pulled.
+            InputError: It is an embedding model.
+        """
+        return self._load(*self._config.models.target_place)
+
+    @cached_property
+    def drafter(self) -> TransformersModel:
+        """Return the model that writes drafts; the target, where no other is named.
+
+        Raises:
+            NotFound: It was not pulled.
+            InputError: It is an embedding model.
+        """
+        models = self._config.models
+        if models.drafter_place == models.target_place:
+            return self.target
+        return self._load(*models.drafter_place)
+
+    @cached_property
+    def judge(self) -> Judge | None:
+        """Return the entailment model that judges claims, None where the settings name none.
+
+        Raises:
+            NotFound: It was not pulled.
+            InputError: It is no entailment model.
+        """
+        name, device = self._config.evidence.judge, self._config.models.device
+        return self.turns.run(partial(Entailment.load, name, device=device)) if name else None
+
+    def _load(self, name: str, device: str, dtype: Dtype) -> TransformersModel:
+        num_tokens = self._config.models.prefill_step_tokens
+        load = partial(load_named, name, device, dtype, prefill_step_tokens=num_tokens)
+        return self.turns.run(load)
