@@ -18,6 +18,7 @@ from readahead.session import DocumentChat, Session, Status
 from tests.cli.conftest import Cli
 
 QUESTION = "How often does the tide turn?"
+ABOUT_TIDES = ("--method", "rapid", "--document", "docs/tides.md")
 
 
 def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
@@ -54,6 +55,15 @@ def test_chat_talks_about_one_document(cli: Cli, kb: Path, target: Path) -> None
     assert last["attributes"]["document"] == "docs/tides.md"
 
 
+def test_chat_drafts_as_it_is_asked_to(cli: Cli, kb: Path, target: Path) -> None:
+    options = ["--drafting", "rag", "--mode", "augmented", "--eta", "5", "--draft-tokens", "2"]
+    outcome = cli("chat", *ABOUT_TIDES, *options, "--target", target, stdin=QUESTION.encode())
+    assert outcome.status == 0
+    told = cli("trace", "--json").json["traces"][0]["attributes"]["speculation"]
+    assert (told["mode"], list(told["drafted"])) == ("augmented", ["model"])
+    assert max(num for _, num, _, _ in told["rounds"]) == 2
+
+
 def test_chat_may_be_about_some_documents(cli: Cli, kb: Path, target: Path) -> None:
     outcome = cli("chat", "--document", "docs/lamps.txt", "--target", target, stdin=b"What burns?")
     assert outcome.status == 0
@@ -70,6 +80,10 @@ def test_chat_may_be_about_some_documents(cli: Cli, kb: Path, target: Path) -> N
         (["--document", "no.md"], "There is no document 'no.md'."),
         (["--method", "rapid", "--inject"], "--inject is of the method prefetch"),
         (["--drafter", "smollm2-135m"], "--drafter is of the method rapid"),
+        (["--draft-tokens", "0"], "--draft-tokens is of the method rapid, not of 'prefetch'"),
+        ([*ABOUT_TIDES, "--mode", "paper"], "--mode paper needs a model's distributions"),
+        ([*ABOUT_TIDES, "--eta", "5"], "--eta is of the modes augmented and paper, not of 'exact'"),
+        ([*ABOUT_TIDES, "--drafting", "guess"], "--drafting is 'guess'. Use: "),
     ],
 )
 def test_what_does_not_go_together_is_one_line(

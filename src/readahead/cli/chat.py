@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from readahead.cli.filters import Documents, document_names, search_filter
-from readahead.cli.methods import RAPID
+from readahead.cli.methods import RAPID, check_options
 from readahead.cli.options import (
     Device,
     Drafter,
+    Drafting,
+    DraftTokens,
+    Eta,
     Kb,
     LexicalOnly,
+    Mode,
     Precision,
     Target,
     TopK,
     decoded,
     note_words_only,
+    of_tokens,
     settings,
 )
 from readahead.cli.output import note, one_line, print_answer, working
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from readahead.session import DocumentChat, Session, Status
 
 PREFETCH = "prefetch"
+OF_RAPID = ("drafter", "drafting", "mode", "eta", "draft_tokens")
 Method = Annotated[
     str,
     typer.Option(
@@ -52,6 +58,10 @@ def chat(
     k: TopK = None,
     target: Target = None,
     drafter: Drafter = None,
+    drafting: Drafting = None,
+    mode: Mode = None,
+    eta: Eta = None,
+    draft_tokens: DraftTokens = None,
     device: Device = None,
     dtype: Precision = None,
     inject: Inject = None,
@@ -59,7 +69,8 @@ def chat(
     lexical_only: LexicalOnly = False,
 ) -> None:
     """Talk about the documents; what a question will need is read while it is typed."""
-    _check_method(method, inject=inject, drafter=drafter)
+    of_rapid = {name: context.params[name] for name in OF_RAPID}
+    _check_method(method, inject, of_rapid)
     config = settings(
         context,
         kb,
@@ -70,7 +81,10 @@ def chat(
         dtype=dtype,
         inject__enabled=inject,
         models__drafter=drafter,
+        **of_tokens(drafting, mode, eta, draft_tokens),
     )
+    if method == RAPID:
+        check_options(RAPID, config, **of_rapid)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
         if method == RAPID:
@@ -79,7 +93,7 @@ def chat(
             _talk(knowledge, documents)
 
 
-def _check_method(method: str, *, inject: bool | None, drafter: str | None) -> None:
+def _check_method(method: str, inject: bool | None, of_rapid: Mapping[str, object]) -> None:
     """Raise InputError if there is no such method, or an option is of the other one."""
     if method not in (PREFETCH, RAPID):
         raise InputError(
@@ -90,9 +104,10 @@ def _check_method(method: str, *, inject: bool | None, drafter: str | None) -> N
             f"--inject is of the method {PREFETCH}, not of {method!r}, which reads all there is.",
             remedy="Leave it out.",
         )
-    if drafter and method == PREFETCH:
+    given = [name for name, value in of_rapid.items() if value is not None]
+    if given and method == PREFETCH:
         raise InputError(
-            f"--drafter is of the method {RAPID}, not of {method!r}.",
+            f"--{given[0].replace('_', '-')} is of the method {RAPID}, not of {method!r}.",
             remedy=f"Add: --method {RAPID} --document NAME",
         )
 

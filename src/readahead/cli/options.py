@@ -158,6 +158,22 @@ def one_of(option: str, value: str | None, setting: str) -> str | None:
     raise InputError(f"{option} is {value!r}.", remedy=f"Use: {', '.join(choices)}.")
 
 
+def of_tokens(
+    drafting: str | None, mode: str | None, eta: str | None, draft_tokens: int | None
+) -> dict[str, object]:
+    """Return the options of rapid as flags of ``settings``.
+
+    Raises:
+        InputError: There is no such kind of drafting, or no such mode.
+    """
+    return {
+        "tokens__drafter": one_of("--drafting", drafting, "drafter"),
+        "tokens__mode": one_of("--mode", mode, "mode"),
+        "tokens__eta": eta,
+        "tokens__num_draft_tokens": draft_tokens,
+    }
+
+
 def note_words_only(knowledge: KnowledgeBase) -> None:
     """Say so if the settings ask for a search by meaning, and the knowledge base cannot do it."""
     if knowledge.config.retrieval.mode != "lexical" and knowledge.is_lexical:
