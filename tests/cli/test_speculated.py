@@ -87,6 +87,13 @@ def test_a_table_tells_why_so_little_was_drafted(
     assert " ".join(" ".join(lines).split()).split(" source ")[0].endswith(expected)
 
 
+def test_a_refresh_is_told_where_there_was_one() -> None:
+    seconds = {**speculation()["seconds"], "refresh_s": 0.0}
+    assert list(table(speculation(seconds=seconds))) == list(table(speculation()))
+    told = " ".join(table(speculation(seconds={**seconds, "refresh_s": 0.75})))
+    assert "verify 1.50 · refresh 0.75" in told
+
+
 def test_what_is_approximate_tells_its_gap() -> None:
     *_, last = table(speculation(mode="augmented", mean_gap=0.0321))
     assert "mode augmented: approximate" in last

@@ -41,7 +41,8 @@ def table(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _columns("position", "{:>4}", list(range(1, len(shares) + 1)))
     yield from _columns("accepted", "{:>4.2f}", shares)
     if seconds := told.get("seconds"):
-        spent = (f"{name.replace('_', ' ')} {seconds[f'{name}_s']:.2f}" for name in _PHASES)
+        phases = (*_PHASES, "refresh") if seconds.get("refresh_s") else _PHASES
+        spent = (f"{name.replace('_', ' ')} {seconds[f'{name}_s']:.2f}" for name in phases)
         yield f"  {'seconds':<9} {' · '.join(spent)}"
     if (read := told.get("read")) and "passages" in read:
         yield from wrapped(_read(read), "  ")

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from readahead.lm.base import Cancelled, never
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
-from readahead.speculation.tokens.base import Drafter
+from readahead.speculation.tokens import decode
+from readahead.speculation.tokens.base import Drafter, Round
 from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
 from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import Lookup, LookupDrafter, Sources
@@ -131,6 +133,34 @@ def test_it_changes_no_token(model: TransformersModel, kind: str) -> None:
     assert tokens(got) == tokens(plain(model, ids, GREEDY))
     assert rereads.num >= 3
     assert sum(span.name == "refresh" for span in trace.spans) == rereads.num
+
+
+class Watching(FixedPacer):
+    """Drafts three tokens and notes what drafting took."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.spent_s: list[float] = []
+
+    def saw(self, result: Round) -> None:
+        self.spent_s += [result.draft_s, result.total_s - result.verify_s]
+
+
+def test_its_time_is_not_that_of_drafting(model: TransformersModel) -> None:
+    lasts_s, slept = 0.2, []
+
+    def refresh(sentence: str, *, cancelled: Cancelled = never) -> bool:
+        time.sleep(lasts_s)
+        slept.append(sentence)
+        return False
+
+    ids, trace, pacer = prompt(3), Trace("test"), Watching()
+    drafter = RefreshingDrafter(LookupDrafter(), refresh, lambda ids: "So. " * len(ids), 5)
+    list(decode.stream(model, ids, GREEDY, drafter, pacer=pacer, trace=trace))
+    assert len(slept) >= 3
+    assert trace.total_s("refresh") >= lasts_s * len(slept)
+    assert 0 < trace.total_s("draft") < lasts_s
+    assert max(pacer.spent_s) < lasts_s
 
 
 def test_reading_instead_is_reading_from_the_start(model: TransformersModel) -> None:

@@ -7,7 +7,7 @@ from readahead.speculation.tokens.base import Kind, Proposal, Round
 from readahead.speculation.tokens.decode import Tally
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.summary import summary
-from readahead.trace import Trace
+from readahead.trace import Span, Trace
 
 
 def test_seconds_and_passages_come_from_the_trace() -> None:
@@ -50,6 +50,26 @@ def test_rounds_with_draft_tokens_are_counted() -> None:
         proposal = Proposal((5,) * num, (None,) * num, (kind,) * num)
         tally.add(0.0, proposal, Accepted(0, 5, (0.0,)))
     assert tally.to_json()["num_drafted_rounds"] == 2
+
+
+def test_a_refresh_counts_for_itself_alone() -> None:
+    trace = Trace("ask")
+    trace.spans = [
+        Span("retrieve", 0.0, 1.0, busy_s=1.0),
+        Span("drafter_prefill", 1.0, 3.0, busy_s=2.0),
+        Span("draft", 3.0, 20.0, busy_s=4.0),
+        Span("refresh", 8.0, 14.0, busy_s=6.0),
+        Span("retrieve", 8.0, 10.0, busy_s=2.0),
+        Span("drafter_prefill", 10.0, 14.0, busy_s=4.0),
+    ]
+    assert summary(trace, "exact")["seconds"] == {
+        "retrieval_s": 1.0,
+        "prefill_s": 0.0,
+        "drafter_prefill_s": 2.0,
+        "draft_s": 4.0,
+        "verify_s": 0.0,
+        "refresh_s": 6.0,
+    }
 
 
 def test_a_request_that_ended_before_drafting_has_a_summary() -> None:

@@ -19,6 +19,9 @@ from readahead.trace import Trace
 MAX_DRAFT_TOKENS = 16
 """γ at most, where nothing else is set: beyond it hardly any proposal is accepted whole."""
 
+REFRESH = "refresh"
+"""The span of a drafter that has its passages retrieved anew; not counted as drafting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -21,7 +21,7 @@ from readahead.lm.batch import TokenIds, logprobs_of, prefill
 from readahead.lm.generate import Piece, Row
 from readahead.lm.sample import SamplingParams, distribution
 from readahead.speculation.tokens.acceptance import Accepted, Rule, TargetRow, accept
-from readahead.speculation.tokens.base import Drafter, Pacer, Proposal, Round
+from readahead.speculation.tokens.base import REFRESH, Drafter, Pacer, Proposal, Round
 from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
 
@@ -126,7 +126,8 @@ def stream(
             afterwards holds all that the model has read of prompt and answer. While the generator
             waits it may hold rejected draft tokens, too, and may be cropped further.
         cancelled: Asked before every model step, the drafter's included.
-        trace: Gets ``prefill``, ``draft`` and ``verify`` spans, the counters of tokens, and the
+        trace: Gets ``prefill``, ``draft`` and ``verify`` spans, ``draft`` without the time of a
+            ``refresh`` that the drafter did meanwhile, the counters of tokens, and the
             attribute ``speculation``, see ``Tally``.
         tally: Gets what came of it.
 
@@ -178,6 +179,7 @@ class _Request:
     trace: Trace
     tally: Tally
     num_kept: int = 0
+    refreshed_s: float = 0.0
 
     def pieces(self) -> Iterator[Piece]:
         """Yield a piece a round; reading the prompt is the first, which has no draft."""
@@ -201,6 +203,7 @@ class _Request:
                 return
             begun_s = self.trace.now_s()
             proposal = self._propose(min(self.pacer.max_draft_tokens, self.row.num_left - 1))
+            begun_s += self.refreshed_s  # no part of the round that the pacer learns from
             verify_s = self.trace.now_s()
             logits = self._verify(proposal)
         yield self.row.cancel()
@@ -223,7 +226,9 @@ class _Request:
             self._go_on_alone(error)
 
     def _propose(self, max_tokens: int) -> Proposal:
-        with self.trace.step("draft"):
+        """Return what is drafted; a refresh on the way is a span of its own, not drafting."""
+        before_s = self.trace.total_s(REFRESH)
+        with self.trace.step("draft") as span:
             try:
                 return self.drafter.propose(
                     self.row.new_ids,
@@ -235,6 +240,9 @@ class _Request:
             except BackendError as error:
                 self._go_on_alone(error)
                 return Proposal()
+            finally:
+                self.refreshed_s = self.trace.total_s(REFRESH) - before_s
+                span.busy_s -= self.refreshed_s
 
     def _go_on_alone(self, error: BackendError) -> None:
         """Draft nothing from here on, where the target needs no drafter for its law."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from readahead.lm.base import Cancelled, never
 from readahead.lm.sample import SamplingParams
-from readahead.speculation.tokens.base import Drafter, Pacer, Proposal
+from readahead.speculation.tokens.base import REFRESH, Drafter, Pacer, Proposal
 from readahead.text import sentences
 from readahead.trace import Trace
 
@@ -92,7 +92,7 @@ class RefreshingDrafter:
         if not sentence:
             return
         self._num_before = len(new_ids)
-        with self._trace.span("refresh", num_new_tokens=len(new_ids)) as span:
+        with self._trace.span(REFRESH, num_new_tokens=len(new_ids)) as span:
             span.attributes["changed"] = self._refresh(sentence, cancelled=cancelled)
 
 

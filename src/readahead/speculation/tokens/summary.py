@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf
 from typing import cast
 
 from readahead.speculation.tokens.acceptance import Mode
-from readahead.speculation.tokens.base import Pacer
+from readahead.speculation.tokens.base import REFRESH, Pacer
 from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
 
@@ -22,7 +24,9 @@ _SPANS = {
 def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, object]:
     """Return JSON values: the tally of draft tokens, where the time went, what the drafter read.
 
-    Where a governor decided how much was drafted, ``governor`` has what it believes of each source.
+    ``refresh_s`` has all of a refresh, its retrieval and what the drafter reads then included; the
+    other seconds have nothing of it. Where a governor decided how much was drafted, ``governor``
+    has what it believes of each source.
 
     Args:
         trace: Of the answer; its attribute ``speculation`` holds the tally, see ``decode.Tally``.
@@ -30,11 +34,22 @@ def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, o
         pacer: What decided how much was drafted.
     """
     tally = cast("dict[str, object]", trace.attributes.get("speculation", {}))
-    seconds = {name: sum(map(trace.total_s, spans)) for name, spans in _SPANS.items()}
+    seconds = {name: _outside_s(trace, spans) for name, spans in _SPANS.items()}
+    seconds["refresh_s"] = trace.total_s(REFRESH)
     told = {"mode": mode, **tally, "seconds": seconds, "read": _read(trace)}
     if isinstance(pacer, Governor):
         told["governor"] = {name: asdict(belief) for name, belief in pacer.beliefs().items()}
     return told
+
+
+def _outside_s(trace: Trace, names: Sequence[str]) -> float:
+    """Return the seconds of spans of these names that are no part of a refresh."""
+    parts = [(span.start_s, span.end_s or inf) for span in trace.spans if span.name == REFRESH]
+    return sum(
+        span.busy_s
+        for span in trace.spans
+        if span.name in names and not any(start <= span.start_s < end for start, end in parts)
+    )
 
 
 def _read(trace: Trace) -> dict[str, object]:
