@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server over a knowledge base, and the page that shows the speculation."""

@@ -1,0 +1,59 @@
+"""The server: routes, what guards them, and how it begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from readahead import __version__
+from readahead.server import (
+    catalogue,
+    chat,
+    completions,
+    documents,
+    embeddings,
+    health,
+    page,
+    problems,
+    search,
+    sessions,
+    traces,
+)
+from readahead.server.state import Service
+
+ROUTERS = (
+    chat,
+    completions,
+    embeddings,
+    catalogue,
+    documents,
+    search,
+    sessions,
+    traces,
+    health,
+    page,
+)
+
+
+def create_app(service: Service) -> FastAPI:
+    """Return the application over ``service``, which is closed when the server ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="readahead",
+        version=__version__,
+        docs_url=None,  # it loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    problems.install(app)
+    for module in ROUTERS:
+        app.include_router(module.router)
+    return app

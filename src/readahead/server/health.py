@@ -1,0 +1,7 @@
+"""/health, /ready and /metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

@@ -1,0 +1,115 @@
+"""Errors as OpenAI's clients read them: one envelope, whatever went wrong.
+
+{"error": {"message": …, "type": …, "param": …, "code": …}}
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from readahead.errors import ContextOverflow, ReadaheadError
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    409: "conflict_error",
+    413: "invalid_request_error",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+_log = logging.getLogger("readahead.server")
+
+
+class Problem(Exception):
+    """A request that cannot be served.
+
+    Attributes:
+        status: Of HTTP.
+        message: What, limit and remedy, in one line.
+        param: The field that is at fault; None where it is none.
+        code: For programs.
+        headers: Beside the usual ones.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": TYPES.get(self.status, "server_error"),
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+    @property
+    def response(self) -> JSONResponse:
+        """Return the answer to the request."""
+        return JSONResponse(self.body, self.status, headers=self.headers)
+
+
+def unsupported(param: str, why: str) -> Problem:
+    """Return the problem of a field that is understood and not served."""
+    return Problem(400, f"{param} is not supported: {why}", param=param, code="unsupported")
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return what to tell of any error; of one that nobody foresaw, only that it happened."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, ReadaheadError):
+        overflow = isinstance(error, ContextOverflow)
+        code = "context_length_exceeded" if overflow else type(error).__name__
+        return Problem(error.http_status, str(error), code=code)
+    if isinstance(error, RequestValidationError):
+        return _invalid(error)
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), headers=error.headers)
+    _log.error("fault", exc_info=error)
+    return Problem(500, "The server failed; its log says where.", code="fault")
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    if first["type"] == "json_invalid":
+        return Problem(400, "The body is not JSON.", code="json_invalid")
+    param = ".".join(where) or None
+    return Problem(400, f"{param or 'The request'}: {first['msg']}.", param=param, code="invalid")
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of ``app`` with the envelope."""
+
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        return problem_of(error).response
+
+    for kind in (Problem, ReadaheadError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)

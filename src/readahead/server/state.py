@@ -1,0 +1,113 @@
+"""What the routes share: engines by tenant, one set of models, and who is asking."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from readahead.config import Config
+from readahead.engine import Engine
+from readahead.knowledge import KnowledgeBase
+from readahead.lm.model import TransformersModel
+from readahead.loading import Loaded
+from readahead.server.admission import Admission
+
+TENANTS = "tenants"  # the folder of their knowledge bases
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request.
+
+    Attributes:
+        key: The name of the API key, "" where none is needed.
+        tenant: Whose documents and memory it may use, "" for those of the server itself.
+    """
+
+    key: str = ""
+    tenant: str = ""
+
+
+class Tenant:
+    """One tenant's documents, and what was read of them; shared with nobody.
+
+    The prefix tree belongs to the engine, and each tenant has an engine of its own: no time to
+    first token tells what another one has read.
+    """
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        self.name = name
+        self.engine = engine
+
+    def close(self) -> None:
+        """Close what is open, without the models."""
+        self.engine.forget()
+        self.engine.knowledge.close()
+
+
+class Service:
+    """All that outlives a request.
+
+    Args:
+        config: Settings; ``kb`` holds the server's own documents, and below it those of tenants.
+        target: Instead of the model that ``config`` names.
+    """
+
+    def __init__(self, config: Config, target: TransformersModel | None = None) -> None:
+        self.config = config
+        self.loaded = Loaded(config, target)
+        self.admission = Admission(config.server.max_running, config.server.max_queued)
+        self._tenants: dict[str, Tenant] = {}
+        self._lock = threading.Lock()
+
+    def tenant(self, name: str = "") -> Tenant:
+        """Return a tenant, opened at its first request.
+
+        Raises:
+            StoreError: Its knowledge base cannot be opened.
+        """
+        with self._lock:
+            if name not in self._tenants:
+                config = self.config.model_copy(update={"kb": self.folder(name)})
+                engine = Engine(KnowledgeBase.open(config), loaded=self.loaded)
+                self._tenants[name] = Tenant(name, engine)
+            return self._tenants[name]
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a tenant's knowledge base."""
+        return self.config.kb / TENANTS / name if name else self.config.kb
+
+    def close(self) -> None:
+        """Close all tenants and end the thread that has the models."""
+        with self._lock:
+            for tenant in self._tenants.values():
+                tenant.close()
+            self._tenants.clear()
+            self.loaded.turns.close()
+
+
+def service_of(request: Request) -> Service:
+    """Return what the server's routes share."""
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who sent the request, as the guard found."""
+    caller = getattr(request.state, "caller", None)
+    return caller if isinstance(caller, Caller) else Caller()
+
+
+def tenant_of(request: Request) -> Tenant:
+    """Return whose documents the request may use."""
+    return service_of(request).tenant(caller_of(request).tenant)
+
+
+ServiceOf = Annotated[Service, Depends(service_of)]
+CallerOf = Annotated[Caller, Depends(caller_of)]
+TenantOf = Annotated[Tenant, Depends(tenant_of)]

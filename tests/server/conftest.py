@@ -1,0 +1,70 @@
+"""A server over a few documents with the tiny random model: in process, and on a real port."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+
+from readahead.config import Config, load_config
+from readahead.lm.model import TransformersModel
+from readahead.server.app import create_app
+from readahead.server.state import Service
+
+TEXTS = {
+    "lake.md": "# Lake Baikal\n\nLake Baikal is the deepest lake. It is 1,642 metres deep.\n",
+    "tower.md": "# Eiffel Tower\n\nThe Eiffel Tower was finished in 1889. It stands in Paris.\n",
+    "水.md": "# 水\n\n水在一百摄氏度沸腾。\n",
+}
+
+
+def make_config(folder: Path, **more: object) -> Config:
+    """Return settings for a fast server; ``more`` are dotted names with __ for the dot."""
+    settings: dict[str, object] = {
+        "kb": folder / "kb",
+        "retrieval.mode": "lexical",
+        "generation.max_new_tokens": 12,
+    }
+    return load_config(settings | {name.replace("__", "."): more[name] for name in more})
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return make_config(tmp_path)
+
+
+@pytest.fixture
+def service(config: Config, model: TransformersModel, tmp_path: Path) -> Iterator[Service]:
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    service = Service(config, model)
+    service.tenant().engine.knowledge.add([tmp_path / name for name in TEXTS])
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@pytest.fixture
+def served(service: Service) -> Iterator[str]:
+    """Serve on a free port of the loopback interface and give the address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = uvicorn.Config(create_app(service), port=port, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
