@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -61,6 +62,7 @@ class Service:
         self.config = config
         self.loaded = Loaded(config, target)
         self.admission = Admission(config.server.max_running, config.server.max_queued)
+        self.threads = ThreadPoolExecutor(config.server.max_running, "answer")
         self._tenants: dict[str, Tenant] = {}
         self._lock = threading.Lock()
 
@@ -83,6 +85,7 @@ class Service:
 
     def close(self) -> None:
         """Close all tenants and end the thread that has the models."""
+        self.threads.shutdown()
         with self._lock:
             for tenant in self._tenants.values():
                 tenant.close()
