@@ -18,6 +18,7 @@ from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
+from readahead.reply import PACKED
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.types import Answer
@@ -126,6 +127,16 @@ def test_a_second_question_reads_only_itself(tmp_path: Path, wide: TransformersM
         assert first.usage.reused_tokens == 0
         assert second.usage.reused_tokens > 0.9 * second.usage.prompt_tokens
         assert second.text == by_hand(engine, wide, "What does Bread do?")
+
+
+def test_what_was_read_approximately_is_said(tmp_path: Path, wide: TransformersModel) -> None:
+    with open_engine(tmp_path, wide, cache__storage="int8") as engine:
+        guide = Filter(documents=("guide.md",))
+        assert PACKED not in engine.ask(QUESTION, method="rapid", filter=guide).notes
+        assert PACKED not in engine.ask(QUESTION, method="rapid", filter=guide).notes
+        engine.reader.tree.shrink(1)
+        assert engine.reader.tree.steps["packed"] == 1
+        assert PACKED in engine.ask(QUESTION, method="rapid", filter=guide).notes
 
 
 def test_the_trace_says_what_the_drafter_read(

@@ -16,7 +16,7 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.plain import check_passages, fitting_notes, sampling_params
-from readahead.reply import Event, Reply
+from readahead.reply import Event, Reply, reading_notes
 from readahead.retrieval.base import Filter
 from readahead.retrieved import Retrieved
 from readahead.speculation.tokens import decode
@@ -255,6 +255,7 @@ class RapidRun:
             cancelled=cancelled,
             trace=self._trace,
         )
+        notes += reading_notes(self._reading)
         pieces = decode.stream(
             models.target,
             prompt.token_ids,

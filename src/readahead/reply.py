@@ -9,6 +9,7 @@ from readahead.citing import Citing, Tally
 from readahead.config import Config
 from readahead.evidence import Similarity
 from readahead.lm.generate import Piece
+from readahead.lm.reuse import Reading
 from readahead.trace import Trace
 from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usage
 
@@ -16,6 +17,14 @@ Event = str | Citation | Answer
 NOTHING_FOUND = "No passage of the knowledge base matches the question."
 RETRIEVAL_SPANS = ("encode", "search", "retrieve")
 CUT_OFF = "The answer was cut off at {} tokens; raise generation.max_new_tokens."
+BLENDED = (
+    "The passages were read approximately, as cache.reuse is blend: "
+    "the answer may differ from that of a full reading."
+)
+PACKED = (
+    "Part of the prompt was read from a packed prefix (cache.storage): "
+    "the answer may differ from that of a full reading."
+)
 
 
 class Reply:
@@ -171,3 +180,10 @@ class Reply:
             prefill_s=trace.total_s("prefill", asked_s),
             tpot_s=(e2e_s - self._ttft_s) / num_later_tokens,
         )
+
+
+def reading_notes(reading: Reading) -> tuple[str, ...]:
+    """Return what the reader should know of an answer that was read approximately."""
+    if reading.cache.is_blended:
+        return (BLENDED,)
+    return () if reading.cache.is_exact else (PACKED,)

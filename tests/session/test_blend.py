@@ -8,8 +8,8 @@ from readahead.engine import Engine
 from readahead.evaluation.lossless import is_lossless
 from readahead.lm.model import TransformersModel
 from readahead.lm.watch import make_watchable
+from readahead.reply import BLENDED
 from readahead.session import Session
-from readahead.session.outcome import BLENDED
 from readahead.types import Answer
 from tests.conftest import make_llama, make_tokenizer
 from tests.test_engine import QUESTION, open_engine

@@ -17,8 +17,8 @@ from readahead.lm import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
+from readahead.reply import PACKED
 from readahead.session import Session
-from readahead.session.outcome import PACKED
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer

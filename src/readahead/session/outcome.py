@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from readahead.lm.reuse import Reading
 from readahead.speculation.retrieval.guess import Start
 from readahead.speculation.retrieval.inject import Injected
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.trace import Trace
-
-BLENDED = (
-    "The passages were read approximately, as cache.reuse is blend: "
-    "the answer may differ from that of a full reading."
-)
-PACKED = (
-    "Part of the prompt was read from a packed prefix (cache.storage): "
-    "the answer may differ from that of a full reading."
-)
 
 
 def note_outcome(prefetcher: Prefetcher, start: Start, policy: str, trace: Trace) -> None:
@@ -59,10 +49,3 @@ def note_injected(injected: Injected, start: Start, trace: Trace) -> None:
     shown = trace.attributes["passages"]
     assert isinstance(shown, list)
     shown += [{"id": hit.passage.id, "score": hit.score} for hit in injected.hits]
-
-
-def reading_notes(reading: Reading) -> tuple[str, ...]:
-    """Return what the reader should know of an answer that was read approximately."""
-    if reading.cache.is_blended:
-        return (BLENDED,)
-    return () if reading.cache.is_exact else (PACKED,)

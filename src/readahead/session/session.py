@@ -21,10 +21,10 @@ from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
 from readahead.plain import check_passages, fitting_notes, sampling_params
-from readahead.reply import Event, Reply
+from readahead.reply import Event, Reply, reading_notes
 from readahead.retrieval.base import Filter
 from readahead.session.conversation import Conversation, Search
-from readahead.session.outcome import note_injected, note_outcome, reading_notes
+from readahead.session.outcome import note_injected, note_outcome
 from readahead.session.said import Saying, Turn
 from readahead.session.saved import restore, save
 from readahead.session.suggestions import Suggestions
