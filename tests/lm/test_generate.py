@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from readahead.errors import ContextOverflow, InputError
 from readahead.lm.base import Scored
-from readahead.lm.generate import generate, stream
+from readahead.lm.generate import Piece, generate, stream
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.lm.score import score
@@ -137,6 +138,37 @@ def test_logprobs_are_the_models_own(llama: LlamaForCausalLM, model: Transformer
         logprobs = llama(ids).logits.log_softmax(-1)[0, len(PROMPTS[0]) - 1 : -1]
     expected = logprobs.gather(-1, torch.tensor(written.token_ids)[:, None])[:, 0].tolist()
     assert written.logprobs == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_most_likely_tokens_are_the_models_own(
+    llama: LlamaForCausalLM, model: TransformersModel
+) -> None:
+    params = SamplingParams(max_new_tokens=6, temperature=2.0, top_k=3, num_top_logprobs=5)
+    pieces = list(stream(model, PROMPTS[0], params))
+    ids = [i for piece in pieces for i in piece.token_ids]
+    with torch.no_grad():
+        logits = llama(torch.tensor([[*PROMPTS[0], *ids]])).logits
+    expected = logits.log_softmax(-1)[0, len(PROMPTS[0]) - 1 : -1].topk(5)
+    tops = [top for piece in pieces for top in piece.top]
+    assert [[i for i, _ in top] for top in tops] == expected.indices.tolist()
+    got = torch.tensor([[logprob for _, logprob in top] for top in tops])
+    assert torch.allclose(got, expected.values, atol=1e-4)
+
+
+def test_asking_for_the_most_likely_tokens_changes_none(model: TransformersModel) -> None:
+    def pieces(num: int) -> list[Piece]:
+        params = SamplingParams(max_new_tokens=9, temperature=1.0, seed=4, num_top_logprobs=num)
+        return list(stream(model, PROMPTS[0], params))
+
+    assert [replace(piece, top=()) for piece in pieces(20)] == pieces(0)
+    assert all(len(piece.top) == len(piece.token_ids) for piece in pieces(2))
+
+
+def test_an_end_has_no_most_likely_tokens(llama: LlamaForCausalLM) -> None:
+    ending = TransformersModel(llama, make_tokenizer())
+    ending.eos_token_ids = frozenset(range(259))
+    [piece] = stream(ending, PROMPTS[0], SamplingParams(num_top_logprobs=3))
+    assert (piece.token_ids, piece.top, piece.finish_reason) == ((), (), "stop")
 
 
 def test_score_equals_the_logprobs_of_generation(model: TransformersModel) -> None:

@@ -83,6 +83,8 @@ def test_each_row_draws_from_its_own_generator() -> None:
         ("top_p", math.nan),
         ("repetition_penalty", 0.0),
         ("stop", ("",)),
+        ("num_top_logprobs", -1),
+        ("num_top_logprobs", 21),
     ],
 )
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:

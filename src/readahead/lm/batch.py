@@ -16,6 +16,8 @@ from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.trace import Trace
 
 TokenIds = Sequence[int]
+Alternatives = tuple[tuple[int, float], ...]
+"""The most likely tokens at one place, each with its ln p, the likeliest first."""
 MIN_SHARED_TOKENS = 8  # fewer are read with each row
 
 
@@ -100,3 +102,11 @@ def logprobs_of(logits: Tensor, token_ids: Tensor) -> Tensor:
     """Return ln p(token) for ``logits`` (…, V) and ``token_ids`` (…)."""
     chosen = logits.gather(-1, token_ids[..., None])[..., 0]
     return chosen - logits.logsumexp(dim=-1)
+
+
+def top_logprobs_of(logits: Tensor, num: int) -> list[Alternatives]:
+    """Return the ``num`` most likely tokens of each row of ``logits`` (N, V)."""
+    found, ids = logits.topk(min(num, logits.shape[-1]), dim=-1)  # (N, num)
+    logprobs = found - logits.logsumexp(dim=-1, keepdim=True)
+    rows = zip(ids.tolist(), logprobs.tolist(), strict=True)
+    return [tuple(zip(some, values, strict=True)) for some, values in rows]

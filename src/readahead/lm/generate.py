@@ -14,6 +14,7 @@ from torch import Tensor
 
 from readahead.lm.base import Cache, CachedModel, Cancelled, Generation, never
 from readahead.lm.batch import (
+    Alternatives,
     TokenIds,
     begin,
     check_room,
@@ -21,6 +22,7 @@ from readahead.lm.batch import (
     num_common,
     padded,
     prefill,
+    top_logprobs_of,
 )
 from readahead.lm.sample import SamplingParams, distribution, draw
 from readahead.lm.textstream import TextStream
@@ -33,12 +35,19 @@ class Piece:
     """What one step added to an answer; its text may be empty while a character is incomplete.
 
     The last piece has a ``finish_reason``; the others have None.
+
+    Attributes:
+        logprobs: ln p of each token under the model's own distribution, before temperature,
+            top-k, top-p or penalties.
+        top: The most likely tokens at the place of each token, by the same distribution; empty
+            where ``num_top_logprobs`` is 0.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     finish_reason: FinishReason | None = None
+    top: tuple[Alternatives, ...] = ()
 
 
 def stream(
@@ -139,8 +148,8 @@ class Row:
         """Return the prompt and what was written, (T,)."""
         return torch.tensor([*self.prompt_ids, *self.new_ids])
 
-    def push(self, token_id: int, logprob: float) -> Piece:
-        """Write a token, and return what it adds to the answer."""
+    def push(self, token_id: int, logprob: float, top: tuple[Alternatives, ...] = ()) -> Piece:
+        """Write a token, and return what it adds to the answer; ``top`` is the piece's."""
         if token_id in self._eos:
             self.finished = True
             return Piece(self._text.finish(), finish_reason="stop")
@@ -152,7 +161,7 @@ class Row:
         elif len(self.new_ids) == self._max_new_tokens:
             text, reason = text + self._text.finish(), "length"
         self.finished = reason is not None
-        return Piece(text, (token_id,), (logprob,), reason)
+        return Piece(text, (token_id,), (logprob,), reason, top)
 
     def cancel(self) -> Piece:
         """End the answer here."""
@@ -178,9 +187,10 @@ def _decode(
     while logits is not None and not cancelled():
         token_ids = _choose(logits, rows, params)  # (B,)
         logprobs = logprobs_of(logits, token_ids)
+        tops = tops_of(logits, params.num_top_logprobs)
         yield [
-            None if row.finished else row.push(int(token_id), float(logprob))
-            for row, token_id, logprob in zip(rows, token_ids, logprobs, strict=True)
+            None if row.finished else row.push(int(token_id), float(logprob), top)
+            for row, token_id, logprob, top in zip(rows, token_ids, logprobs, tops, strict=True)
         ]
         if all(row.finished for row in rows):
             return
@@ -188,6 +198,13 @@ def _decode(
             logits = model.forward(token_ids[:, None], cache)[:, -1]
         trace.count("computed_tokens", len(rows))
     yield [None if row.finished else row.cancel() for row in rows]
+
+
+def tops_of(logits: Tensor, num: int) -> list[tuple[Alternatives, ...]]:
+    """Return the ``top`` of a piece for each row of ``logits`` (N, V); empty where ``num`` is 0."""
+    if not num:
+        return [()] * len(logits)
+    return [(alternatives,) for alternatives in top_logprobs_of(logits, num)]
 
 
 def _choose(logits: Tensor, rows: Sequence[Row], params: SamplingParams) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from readahead.errors import InputError
 
+MAX_TOP_LOGPROBS = 20  # [OpenAI]
 Processor = Callable[[Tensor, Tensor], Tensor]
 """From the tokens so far, (T,), and the logits of the next one, (V,), to other logits (V,)."""
 
@@ -34,6 +35,8 @@ class SamplingParams:
         presence_penalty: Taken off the logit of each token that the answer has.
         stop: Strings that end the answer; they are not part of it.
         seed: Row b of a batch draws from a generator seeded with ``seed + b``.
+        num_top_logprobs: How many of the most likely tokens are told of beside each that is chosen;
+            at most 20.
         ignore_eos: Decode on past the end of the answer, for benchmarks.
         processors: Change the logits before temperature, for instance to keep to a grammar; they
             hold for draft tokens, too.
@@ -51,6 +54,7 @@ class SamplingParams:
     presence_penalty: float = 0.0
     stop: tuple[str, ...] = ()
     seed: int = 0
+    num_top_logprobs: int = 0
     ignore_eos: bool = False
     processors: tuple[Processor, ...] = ()
 
@@ -74,6 +78,9 @@ class SamplingParams:
             _require(name, value, -2 <= value <= 2, "between -2 and 2")
         usable = not isinstance(self.stop, str) and all(self.stop)
         _require("stop", self.stop, usable, "a tuple of strings that are not empty")
+        usable = 0 <= self.num_top_logprobs <= MAX_TOP_LOGPROBS
+        limit = f"between 0 and {MAX_TOP_LOGPROBS}"
+        _require("num_top_logprobs", self.num_top_logprobs, usable, limit)
         _require("seed", self.seed, 0 <= self.seed < 2**63, "between 0 and 2**63 - 1")
 
 

@@ -56,6 +56,17 @@ def test_greedy_tokens_are_those_of_the_plain_loop(
         assert told == pytest.approx(known, abs=1e-4)
 
 
+def test_the_most_likely_tokens_are_those_of_the_plain_loop(model: TransformersModel) -> None:
+    params, ids = replace(GREEDY, num_top_logprobs=3), prompt(0)
+    expected = plain(model, ids, params)
+    got = speculated(model, ids, params, Scripted(tokens(expected), 0.3), gamma=4)
+    told, known = ([top for piece in some for top in piece.top] for some in (got, expected))
+    assert len(got) < len(told) == len(tokens(expected))
+    for one, other in zip(told, known, strict=True):
+        assert [i for i, _ in one] == [i for i, _ in other]
+        assert [p for _, p in one] == pytest.approx([p for _, p in other], abs=1e-4)
+
+
 DRAFTERS: dict[str, Callable[[TransformersModel, TransformersModel, list[int]], object]] = {
     "self": lambda model, other, ids: model_drafter(model),
     "self, short": lambda model, other, ids: model_drafter(model, ids[-8:]),

@@ -18,7 +18,7 @@ from torch import Tensor
 from readahead.errors import BackendError
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.batch import TokenIds, logprobs_of, prefill
-from readahead.lm.generate import Piece, Row
+from readahead.lm.generate import Piece, Row, tops_of
 from readahead.lm.sample import SamplingParams, distribution
 from readahead.speculation.tokens.acceptance import Accepted, Rule, TargetRow, accept
 from readahead.speculation.tokens.base import REFRESH, Drafter, Pacer, Proposal, Round
@@ -286,9 +286,10 @@ class _Request:
         ids = [*proposal.token_ids[: accepted.num_accepted], accepted.next_id]
         told = torch.tensor(ids, device=logits.device)
         logprobs = logprobs_of(logits[: len(ids)], told).tolist()
+        tops = tops_of(logits[: len(ids)], self.params.num_top_logprobs)
         pieces = []
-        for token_id, logprob in zip(ids, logprobs, strict=True):
-            pieces.append(self.row.push(token_id, logprob))
+        for token_id, logprob, top in zip(ids, logprobs, tops, strict=True):
+            pieces.append(self.row.push(token_id, logprob, top))
             if self.row.finished:
                 break
         num_written = len(self.row.prompt_ids) + len(self.row.new_ids)
@@ -299,6 +300,7 @@ class _Request:
             tuple(token_id for piece in pieces for token_id in piece.token_ids),
             tuple(logprob for piece in pieces for logprob in piece.logprobs),
             pieces[-1].finish_reason,
+            tuple(top for piece in pieces for top in piece.top),
         )
 
     def _learn(
