@@ -45,12 +45,53 @@ def test_the_oldest_exchanges_are_left_out_first(max_tokens: int) -> None:
     got = build_dialogue(TOKENIZER, "Why?", PASSAGES, ASKED, max_tokens=max_tokens)
     assert len(got.prompt.token_ids) <= max_tokens
     assert list(got.exchanges) == ASKED[len(ASKED) - len(got.exchanges) :]
-    if got.prompt.dropped:
-        assert not got.exchanges
+    alone = build_prompt(TOKENIZER, "Why?", PASSAGES, max_tokens=max_tokens)
+    if got.exchanges and alone.dropped:
+        assert len(got.exchanges) == 1
+        assert got.prompt.passages
+    else:
+        assert got.prompt.dropped == alone.dropped
     if len(got.exchanges) < len(ASKED):  # one more would not have fitted
         more = ASKED[len(ASKED) - len(got.exchanges) - 1 :]
         whole = build_dialogue(TOKENIZER, "Why?", PASSAGES, more, max_tokens=10_000)
         assert len(whole.prompt.token_ids) > max_tokens
+
+
+def long_document(num_passages: int = 40) -> list[Passage]:
+    texts = [f"The lamp of place {n} burns oil." for n in range(num_passages)]
+    return [Passage("d.txt", text, 0, len(text), id=str(n)) for n, text in enumerate(texts)]
+
+
+@given(st.integers(900, 1800))
+def test_the_last_exchange_stays_beside_a_document_that_does_not_fit(max_tokens: int) -> None:
+    passages = long_document()
+    got = build_dialogue(TOKENIZER, "Why?", passages, ASKED, max_tokens=max_tokens)
+    alone = build_dialogue(TOKENIZER, "Why?", passages, (), max_tokens=max_tokens)
+    assert got.exchanges == (ASKED[-1],)
+    assert "它烧油。" in got.prompt.text
+    assert max_tokens - 120 < len(got.prompt.token_ids) <= max_tokens
+    shown = len(got.prompt.passages)
+    assert 1 <= shown < len(alone.prompt.passages)
+    assert got.prompt.dropped == tuple(passages[shown:])
+    assert len(got.prompt.spans) == shown
+
+
+def test_a_long_exchange_leaves_the_room_to_the_document() -> None:
+    passages, room = long_document(), 1200
+    longer = Exchange("What burns?", (5,) * (room // 4))
+    got = build_dialogue(TOKENIZER, "Why?", passages, (*ASKED, longer), max_tokens=room)
+    alone = build_dialogue(TOKENIZER, "Why?", passages, (), max_tokens=room)
+    assert got == alone
+    fitting = longer.shortened(room // 8)
+    got = build_dialogue(TOKENIZER, "Why?", passages, (*ASKED, fitting), max_tokens=room)
+    assert got.exchanges == (fitting,)
+
+
+def test_a_document_that_fits_is_shown_whole_before_any_exchange() -> None:
+    alone = build_prompt(TOKENIZER, "Why?", PASSAGES, max_tokens=2000)
+    room = len(alone.token_ids) + 10
+    got = build_dialogue(TOKENIZER, "Why?", PASSAGES, ASKED, max_tokens=room)
+    assert (got.prompt, got.exchanges) == (alone, ())
 
 
 def test_a_question_that_does_not_fit_is_refused() -> None:

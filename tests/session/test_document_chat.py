@@ -228,6 +228,20 @@ def test_earlier_turns_go_first_where_the_context_ends(tmp_path: Path) -> None:
         assert 1 <= len(chat.questions) < 4
 
 
+def test_the_last_turn_stays_beside_a_document_that_does_not_fit(tmp_path: Path) -> None:
+    small = TransformersModel(make_llama(max_position_embeddings=1200), make_tokenizer())
+    with open_engine(tmp_path, small) as engine:
+        chat = DocumentChat(engine, "guide.md")
+        by_hand = ByHand(engine, small, engine.max_prompt_tokens)
+        for number, question in enumerate((QUESTION, SECOND, THIRD)):
+            answer = ask(chat, question)
+            assert answer.text == by_hand.ask(question)
+            assert any("did not fit" in note for note in answer.notes)
+            spans = {span["name"]: span for span in trace_of(engine, answer)["spans"]}
+            assert spans["prompt"]["attributes"]["num_turns"] == min(number, 1)
+            assert any("1 of its first turns" in one for one in answer.notes) == (number == 2)
+
+
 def test_a_changed_document_is_asked_about_anew(tmp_path: Path, wide: TransformersModel) -> None:
     with open_engine(tmp_path, wide) as engine:
         chat = DocumentChat(engine, "guide.md")

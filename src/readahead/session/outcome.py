@@ -1,4 +1,4 @@
-"""What came of a guess, told to the trace and to the reader of the answer; changes no answer."""
+"""What came of a guess, told to the trace of a request; changes no answer."""
 
 from __future__ import annotations
 
