@@ -9,6 +9,8 @@ from pydantic import Field
 from readahead.config.section import Section
 
 Limit = Annotated[int, Field(gt=0, le=1_000_000)]
+Name = Annotated[str, Field(pattern=r"^[^\s/:*]+$")]
+Origin = Annotated[str, Field(pattern=r"^https?://[^\s/*]+$")]
 
 
 class ServerConfig(Section):
@@ -16,12 +18,16 @@ class ServerConfig(Section):
 
     host: str = Field("127.0.0.1", description="any other address needs an API key")
     port: int = Field(8321, ge=0, le=65_535, description="0: any free one")
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: tuple[Name, ...] = Field(
         (), description="names by which browsers may call it, beside localhost and addresses"
     )
-    cors_origins: tuple[str, ...] = Field(
+    cors_origins: tuple[Origin, ...] = Field(
         (), description="of pages elsewhere that may call it; none by default"
     )
+    tokens_per_day: int | None = Field(
+        None, gt=0, description="of an API key that has no limit of its own; unset: any number"
+    )
+    requests_per_minute: int | None = Field(None, gt=0, description="of an API key, likewise")
     max_running: Limit = Field(8, description="answers written in turns, step by step")
     max_queued: Limit = Field(64, description="that wait; beyond: 429 with Retry-After")
     max_choices: int = Field(4, ge=1, le=64, description="of n")

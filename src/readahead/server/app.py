@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,7 @@ from readahead.server import (
     completions,
     documents,
     embeddings,
+    guard,
     health,
     page,
     problems,
@@ -42,7 +44,9 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        expiring = asyncio.create_task(sessions.expire_sessions(service))
         yield
+        expiring.cancel()
         service.close()
 
     app = FastAPI(
@@ -54,6 +58,7 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
+    guard.install(app, service)
     for module in ROUTERS:
         app.include_router(module.router)
     return app

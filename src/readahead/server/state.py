@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from readahead.config import Config
@@ -16,8 +17,13 @@ from readahead.knowledge import KnowledgeBase
 from readahead.lm.model import TransformersModel
 from readahead.loading import Loaded
 from readahead.server.admission import Admission
+from readahead.server.budgets import Budgets
+from readahead.server.conversing import Sessions
+from readahead.server.draining import Draining
+from readahead.server.keys import Keys
 
 TENANTS = "tenants"  # the folder of their knowledge bases
+MAX_SHORT_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,12 @@ class Tenant:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self.engine = engine
+        server = engine.config.server
+        self.sessions = Sessions(server.max_sessions, server.session_idle_s)
 
     def close(self) -> None:
         """Close what is open, without the models."""
+        self.sessions.close()
         self.engine.forget()
         self.engine.knowledge.close()
 
@@ -62,7 +71,11 @@ class Service:
         self.config = config
         self.loaded = Loaded(config, target)
         self.admission = Admission(config.server.max_running, config.server.max_queued)
+        self.keys = Keys.of(config.kb)
+        self.budgets = Budgets(config.kb, config.server)
+        self.draining = Draining()
         self.threads = ThreadPoolExecutor(config.server.max_running, "answer")
+        self.short_tasks = CapacityLimiter(MAX_SHORT_TASKS)  # threads that wait for no model
         self._tenants: dict[str, Tenant] = {}
         self._lock = threading.Lock()
 
@@ -78,6 +91,11 @@ class Service:
                 engine = Engine(KnowledgeBase.open(config), loaded=self.loaded)
                 self._tenants[name] = Tenant(name, engine)
             return self._tenants[name]
+
+    def open_tenants(self) -> list[Tenant]:
+        """Return the tenants that have asked something."""
+        with self._lock:
+            return list(self._tenants.values())
 
     def folder(self, name: str) -> Path:
         """Return the folder of a tenant's knowledge base."""

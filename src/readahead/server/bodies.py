@@ -1,0 +1,114 @@
+"""How long a request's body may be, whatever its headers say of it."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from readahead.config import ServerConfig
+from readahead.server.problems import Problem
+
+UPLOADS = "/v1/documents"
+FRAMING_BYTES = 64 * 1024  # what multipart puts around the files of one upload
+
+
+class Bodies:
+    """Middleware: answers 413 as soon as a body is known to be too long.
+
+    The body of an upload is handed on as it comes. Any other is short, and read as a whole first:
+    no route begins on half of one.
+    """
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        self._app = app
+        self._config = config
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_upload = scope["path"] == UPLOADS and scope["method"] == "POST"
+        config = self._config
+        max_bytes = config.max_upload_bytes + FRAMING_BYTES if is_upload else config.max_body_bytes
+        if _announced(scope) > max_bytes:
+            await _too_long(max_bytes).response(scope, receive, send)
+        elif is_upload:
+            await _Upload(self._app, max_bytes).serve(scope, receive, send)
+        else:
+            await self._whole(max_bytes, scope, receive, send)
+
+    async def _whole(self, max_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
+        messages: list[Message] = []
+        num_bytes, has_more = 0, True
+        while has_more:
+            messages.append(message := await receive())
+            if message["type"] == "http.disconnect":
+                return
+            num_bytes += len(message.get("body", b""))
+            has_more = message.get("more_body", False)
+            if num_bytes > max_bytes:
+                await _too_long(max_bytes).response(scope, receive, send)
+                return
+        whole: Message = {
+            "type": "http.request",
+            "body": b"".join(message.get("body", b"") for message in messages),
+            "more_body": False,
+        }
+        pending = [whole]
+
+        async def replay() -> MutableMapping[str, object]:
+            return pending.pop() if pending else await receive()
+
+        await self._app(scope, replay, send)
+
+
+class _Upload:
+    """One upload: counts what comes, and has the last word when that is too much."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+
+    @property
+    def _is_too_long(self) -> bool:
+        return self._num_bytes > self._max_bytes
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = _too_long(self._max_bytes)
+
+        async def counted() -> Message:
+            message = await receive()
+            self._num_bytes += len(message.get("body", b""))
+            if self._is_too_long:
+                raise problem
+            return message
+
+        async def unless_too_long(message: Message) -> None:
+            if not self._is_too_long:  # what a route makes of the problem is not sent
+                await send(message)
+
+        try:
+            await self._app(scope, counted, unless_too_long)
+        except Problem as caught:
+            if caught is not problem:
+                raise
+        if self._is_too_long:
+            await problem.response(scope, receive, send)
+
+
+def _announced(scope: Scope) -> int:
+    """Return the length that the headers tell, 0 if they tell none."""
+    length = Headers(scope=scope).get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else 0
+
+
+def _too_long(max_bytes: int) -> Problem:
+    return Problem(
+        413,
+        f"The body is longer than {max_bytes} bytes, the most that this server takes.",
+        code="too_long",
+    )
