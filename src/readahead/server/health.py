@@ -1,7 +1,36 @@
-"""/health, /ready and /metrics."""
+"""/health and /ready: whether the server lives, and whether it can answer."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
+from readahead.errors import StoreError
+from readahead.server.problems import Problem
+from readahead.server.state import Service, ServiceOf
+
 router = APIRouter()
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """Say that the server lives; it asks nothing else, and needs no key."""
+    return {"status": "ok"}
+
+
+@router.get("/ready")
+def ready(service: ServiceOf) -> dict[str, str]:
+    """Say whether questions can be answered: 200 if so, else 503 with the reason."""
+    if reason := _missing(service):
+        raise Problem(503, reason, code="not_ready", headers={"Retry-After": "1"})
+    return {"status": "ready"}
+
+
+def _missing(service: Service) -> str:
+    """Return what is in the way of an answer, "" if nothing is."""
+    if not service.loaded.has_target:
+        return "The models are being loaded."
+    try:
+        service.tenant().engine.knowledge.store.generation()
+    except StoreError as error:
+        return str(error)
+    return ""

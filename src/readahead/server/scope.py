@@ -12,6 +12,7 @@ from readahead.server.problems import Problem
 from readahead.types import PassageKind
 
 MAX_NAMES = 1000
+MAX_CONDITIONS = 32
 
 
 class Scope(BaseModel):
@@ -21,7 +22,9 @@ class Scope(BaseModel):
 
     documents: list[str] = Field([], max_length=MAX_NAMES, description="names or ids")
     kinds: list[PassageKind] = Field([], max_length=16)
-    metadata: dict[str, Any] = Field({}, description="keys that must have exactly these values")
+    metadata: dict[str, Any] = Field(
+        {}, max_length=MAX_CONDITIONS, description="keys that must have exactly these values"
+    )
 
     def filter(self, store: Store) -> Filter | None:
         """Return it for a search; None where it limits nothing.
