@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from readahead.lm.model import TransformersModel
 from readahead.lm.tokenizer import Tokenizer
@@ -65,6 +66,18 @@ def test_a_turn_ends_the_answer_and_begins_the_next_message() -> None:
 
 def test_a_model_without_a_template_gets_paragraphs() -> None:
     assert Tokenizer(make_tokenizer(None)).frame("Be brief.") == ("Be brief.\n\n", "\n\nAnswer:")
+
+
+def test_a_text_begins_with_what_the_model_expects() -> None:
+    backend = make_tokenizer()
+    assert Tokenizer(backend).opening_ids == ()
+    backend.bos_token = "<|im_start|>"
+    assert Tokenizer(backend).opening_ids == ()
+    backend.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>",
+        special_tokens=[("<|im_start|>", 258), ("<|im_end|>", 256)],
+    )
+    assert Tokenizer(backend).opening_ids == (258,)
 
 
 @pytest.mark.real

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken
+
+from readahead.lm.spelling import bytes_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,9 +32,9 @@ class Tokenizer:
         self._text = copy.deepcopy(tokenizer)
         self._text.split_special_tokens = True
         # Some control tokens, such as Qwen's <tool_call>, are not marked as special.
-        added = [token.content for token in tokenizer.added_tokens_decoder.values()]
+        self._added = {i: token.content for i, token in tokenizer.added_tokens_decoder.items()}
         self._text.add_tokens(
-            [AddedToken(text, special=True, normalized=False) for text in added],
+            [AddedToken(text, special=True, normalized=False) for text in self._added.values()],
             special_tokens=True,
         )
         # The same passages are encoded with every word that is typed.
@@ -50,6 +52,17 @@ class Tokenizer:
         own: dict[str, int] = self._control.get_vocab()
         return own == other._control.get_vocab()
 
+    @property
+    def has_template(self) -> bool:
+        """Return whether there is a chat template."""
+        return bool(self._control.chat_template)
+
+    @cached_property
+    def opening_ids(self) -> tuple[int, ...]:
+        """Return what the model expects before any text: a beginning-of-sequence token, or none."""
+        ids = self._control.encode("", add_special_tokens=True)
+        return tuple(ids[:1]) if ids[:1] == [self._control.bos_token_id] else ()
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``; nothing in it becomes a control token."""
         return list(self._encoded(text))
@@ -66,33 +79,52 @@ class Tokenizer:
         assert isinstance(text, str)
         return text
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return what a token stands for, which may be half a character; a control token's name.
+
+        Nothing for an id that only pads the vocabulary.
+        """
+        if token_id in self._added:
+            return self._added[token_id].encode()
+        written = self._control.convert_ids_to_tokens(token_id)
+        return bytes_of(written, by_byte=self._is_by_byte) if isinstance(written, str) else b""
+
+    @cached_property
+    def _is_by_byte(self) -> bool:
+        decoder = getattr(getattr(self._control, "backend_tokenizer", None), "decoder", None)
+        return decoder is not None and b"ByteLevel" in decoder.__getstate__()
+
     def frame(self, system: str) -> tuple[str, str]:
         """Return what the chat template writes before and after the user's message.
 
         A model without a template gets plain paragraphs; a template without a system role gets
         the system text at the head of the user's message.
         """
-        if not self._control.chat_template:
+        if not self.has_template:
             return f"{system}\n\n", "\n\nAnswer:"
         user = {"role": "user", "content": _MARK}
         try:
-            rendered = self._render([{"role": "system", "content": system}, user])
+            rendered = self.render([{"role": "system", "content": system}, user])
         except Exception:  # a template refuses by raising whatever it likes
-            rendered = self._render([{"role": "user", "content": f"{system}\n\n{_MARK}"}])
+            rendered = self.render([{"role": "user", "content": f"{system}\n\n{_MARK}"}])
         head, _, tail = rendered.partition(_MARK)
         return head, tail
 
     def turn(self) -> str:
         """Return what the chat template writes between an answer and the next user's message."""
-        if not self._control.chat_template:
+        if not self.has_template:
             return "\n\n"
         user = {"role": "user", "content": _MARK}
-        rendered = self._render([user, {"role": "assistant", "content": _MARK}, user])
+        rendered = self.render([user, {"role": "assistant", "content": _MARK}, user])
         return rendered.split(_MARK)[2]
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return what the chat template writes of ``messages``, up to where the model goes on.
+
+        The template may raise anything; see ``messages.message_ids`` for what people write.
+        """
         rendered = self._control.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
         )
         assert isinstance(rendered, str)
         return rendered
