@@ -25,6 +25,11 @@ class Loaded:
         if target is not None:
             self.target = target
 
+    @property
+    def has_target(self) -> bool:
+        """Return whether the model that owns the answers is loaded."""
+        return "target" in vars(self)
+
     @cached_property
     def target(self) -> TransformersModel:
         """Return the model that owns the answers.

@@ -305,10 +305,11 @@ class Store:
             raise NotFound(f"There is no trace {id!r}.", remedy="Only the last ones are kept.")
         return dict(json.loads(row[0]))
 
-    def traces(self) -> list[dict[str, object]]:
-        """Return the traces that are kept, the last first."""
+    def traces(self, limit: int = -1) -> list[dict[str, object]]:
+        """Return the traces that are kept, the last first; no more than ``limit``, unless < 0."""
         with self._database.read() as connection:
-            found = connection.execute("SELECT body FROM traces ORDER BY number DESC")
+            sql = "SELECT body FROM traces ORDER BY number DESC LIMIT ?"
+            found = connection.execute(sql, (limit,))
             return [json.loads(body) for (body,) in found]
 
     def check(self) -> list[str]:
