@@ -16,11 +16,11 @@ from readahead.errors import NotFound
 from readahead.retrieval.base import Filter
 from readahead.retrieval.schema import json_text
 from readahead.retrieval.store import Store
-from readahead.server.conversing import Place, Said, ServedSession
 from readahead.server.fields import ShortText
 from readahead.server.problems import Problem
 from readahead.server.schemas import configured
 from readahead.server.scope import Scope
+from readahead.server.served import Place, Said, ServedSession
 from readahead.server.state import Service, Tenant, TenantOf, caller_of, service_of
 from readahead.session import DocumentChat, Session
 
