@@ -2,6 +2,139 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import AsyncIterator, Generator
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+from fastapi.responses import JSONResponse
+
+from readahead.lm.base import Cancelled
+from readahead.reply import Event
+from readahead.server.answering import answer_events, check
+from readahead.server.asking import Asking
+from readahead.server.dialogue import Dialogue, read_messages
+from readahead.server.problems import Problem
+from readahead.server.replies import (
+    Envelope,
+    answer_json,
+    citation_json,
+    finish_reason,
+    message_json,
+    usage_json,
+)
+from readahead.server.schemas import ChatRequest
+from readahead.server.state import CallerOf, ServiceOf, Tenant, TenantOf
+from readahead.server.stream import streamed
+from readahead.types import Answer, Citation
 
 router = APIRouter()
+MODEL = "readahead"
+"""The name under which the documents answer."""
+
+Indexed = tuple[int, Event]
+
+
+@router.post("/v1/chat/completions")
+async def complete_chat(
+    request: Request,
+    chat: Annotated[ChatRequest, Body()],
+    service: ServiceOf,
+    caller: CallerOf,
+    tenant: TenantOf,
+) -> Response:
+    """Answer the last message of a chat."""
+    num_choices = chat.n or 1
+    if num_choices > service.config.server.max_choices:
+        limit = service.config.server.max_choices
+        raise Problem(400, f"n is {num_choices}; it may be at most {limit}.", param="n")
+    if chat.model != MODEL:
+        raise Problem(
+            404,
+            f"There is no model {chat.model!r}; GET /v1/models lists them.",
+            param="model",
+            code="model_not_found",
+        )
+    dialogue = read_messages(chat.messages)
+    check(chat, dialogue)
+    asking = Asking(
+        partial(_choices, tenant, chat, dialogue, num_choices),
+        service.admission,
+        caller.tenant or caller.key,
+        service.threads,
+    )
+    events = (await asking.begin(request)).events()
+    # What is wrong with the request shows before the first event, while there is a status to tell.
+    first = await anext(events, None)
+    envelope = Envelope(chat.model)
+    events = _behind(first, events)
+    if chat.stream:
+        return streamed(_chunks(events, envelope, chat))
+    return JSONResponse(await _whole(events, envelope, chat))
+
+
+def _choices(
+    tenant: Tenant, chat: ChatRequest, dialogue: Dialogue, num: int, cancelled: Cancelled
+) -> Generator[Indexed]:
+    """Yield the events of all choices, one choice after the other."""
+    for index in range(num):
+        for event in answer_events(tenant, chat, dialogue, index, cancelled):
+            yield index, event
+
+
+async def _behind(first: Indexed | None, events: AsyncIterator[Indexed]) -> AsyncIterator[Indexed]:
+    if first is not None:
+        yield first
+    async for event in events:
+        yield event
+
+
+async def _whole(
+    events: AsyncIterator[Indexed], envelope: Envelope, chat: ChatRequest
+) -> dict[str, object]:
+    """Return the completion once all its answers are there."""
+    answers = [event async for _, event in events if isinstance(event, Answer)]
+    choices = [
+        {
+            "index": index,
+            "message": message_json(answer),
+            "logprobs": None,
+            "finish_reason": finish_reason(answer),
+        }
+        for index, answer in enumerate(answers)
+    ]
+    usage = usage_json([answer.usage for answer in answers])
+    return envelope.whole(choices, usage) | _extension(answers, chat)
+
+
+async def _chunks(
+    events: AsyncIterator[Indexed], envelope: Envelope, chat: ChatRequest
+) -> AsyncIterator[dict[str, object]]:
+    """Yield the completion part by part."""
+    answers: list[Answer] = []
+    begun: set[int] = set()
+    async for index, event in events:
+        if index not in begun:
+            begun.add(index)
+            yield envelope.chunk({"role": "assistant", "content": ""}, index)
+        if isinstance(event, str):
+            if event:
+                yield envelope.chunk({"content": event}, index)
+        elif isinstance(event, Citation):
+            told = {"readahead": {"citation": citation_json(event)}}
+            yield envelope.chunk({}, index) | told
+        else:
+            answers.append(event)
+            ending = envelope.chunk({}, index, finish_reason=finish_reason(event))
+            yield ending | _extension([event], chat)
+    if chat.stream_options is not None and chat.stream_options.include_usage:
+        yield envelope.last(usage_json([answer.usage for answer in answers]))
+
+
+def _extension(answers: list[Answer], chat: ChatRequest) -> dict[str, object]:
+    """Return the object of what OpenAI's fields have no place for; of further choices, too."""
+    session = chat.readahead.session if chat.readahead else None
+    told = [answer_json(answer, session) for answer in answers]
+    if not told:
+        return {}
+    return {"readahead": told[0] | ({"choices": told} if len(told) > 1 else {})}

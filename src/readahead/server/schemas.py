@@ -1,4 +1,4 @@
-"""What requests may hold that choose tokens; unknown fields are refused by name, none is ignored."""
+"""What requests may hold; unknown fields are refused by name, and none is ignored."""
 
 from __future__ import annotations
 
@@ -146,34 +146,32 @@ class ChatRequest(Sampling):
         return self.max_completion_tokens or self.max_tokens
 
 
-SETTINGS = frozenset(
-    {
-        "retrieval.k",
-        "inject.threshold",
-        "inject.placement",
-        "inject.max_injections",
-        "drafts.preset",
-        "drafts.strategy",
-        "drafts.num_passages",
-        "drafts.num_drafts",
-        "drafts.passages_per_draft",
-        "drafts.adaptive",
-        "drafts.with_rationale",
-        "drafts.threshold",
-        "drafts.also",
-        "drafts.max_refinements",
-        "drafts.max_depth",
-        "tokens.drafter",
-        "tokens.mode",
-        "tokens.eta",
-        "tokens.dynamic",
-        "tokens.weight",
-        "tokens.num_draft_tokens",
-        "tokens.in_plain",
-        "evidence.threshold",
-        "generation.top_k",
-        "generation.repetition_penalty",
-    }
+SETTINGS = (
+    "retrieval.k",
+    "inject.threshold",
+    "inject.placement",
+    "inject.max_injections",
+    "drafts.preset",
+    "drafts.strategy",
+    "drafts.num_passages",
+    "drafts.num_drafts",
+    "drafts.passages_per_draft",
+    "drafts.adaptive",
+    "drafts.with_rationale",
+    "drafts.threshold",
+    "drafts.also",
+    "drafts.max_refinements",
+    "drafts.max_depth",
+    "tokens.drafter",
+    "tokens.mode",
+    "tokens.eta",
+    "tokens.dynamic",
+    "tokens.weight",
+    "tokens.num_draft_tokens",
+    "tokens.in_plain",
+    "evidence.threshold",
+    "generation.top_k",
+    "generation.repetition_penalty",
 )
 """What a request may set; the rest is the server's."""
 LIMITS = {"retrieval.k": 100, "drafts.num_passages": 100, "drafts.num_drafts": 32}
@@ -192,7 +190,7 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
         if name not in SETTINGS:
             raise Problem(
                 400,
-                f"{name!r} cannot be set by a request; those that can: {', '.join(sorted(SETTINGS))}.",
+                f"{name!r} cannot be set by a request. Those that can: {', '.join(SETTINGS)}.",
                 param=param,
                 code="unsupported",
             )

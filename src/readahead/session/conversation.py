@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import partial
 
 from readahead.engine import Engine
 from readahead.errors import ContextOverflow, NotFound
@@ -117,6 +118,22 @@ class Conversation:
             turn.prompt.text + turn.text,
         )
         self._notes = ()
+
+    def recall(self, question: str, text: str) -> None:
+        """Let the next question follow a turn that was held elsewhere, whose passages are unknown.
+
+        Raises:
+            ContextOverflow: The question does not fit, even alone.
+        """
+        tokenizer, room = self._engine.target.tokenizer, self._engine.max_prompt_tokens
+        token_ids = tuple(tokenizer.encode(text))
+        lay_out = partial(build_prompt, tokenizer, question, (), max_tokens=room - len(token_ids))
+        try:
+            prompt = lay_out(context=self.context)
+        except ContextOverflow:
+            self.forget(OVERFLOW)
+            prompt = lay_out(context=self.context)
+        self.append(Turn(question, prompt, token_ids, text, ()), Search((), self.context))
 
     def refresh(self) -> bool:
         """Forget what was read of documents that have changed or gone; return if any have."""

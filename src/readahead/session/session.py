@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from readahead.engine import Engine
 from readahead.errors import InputError, StoreError
+from readahead.evidence.markers import Markers
 from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import Piece
 from readahead.lm.prompt import Prompt
@@ -151,11 +153,31 @@ class Session:
         """Say what stands in the input line now; returns at once."""
         self._worker.type(text)
 
-    def submit(self, question: str, *, cancelled: Cancelled = never) -> Generator[Event]:
+    def follow(self, exchanges: Sequence[tuple[str, str]]) -> None:
+        """Let the next question follow questions and answers that were given elsewhere.
+
+        Args:
+            exchanges: The oldest first; citation markers in answers are left out.
+
+        Raises:
+            ContextOverflow: A question of them does not fit, even alone.
+        """
+        for question, answer in exchanges:
+            self._conversation.recall(question, Markers.read(answer).text)
+
+    def submit(
+        self,
+        question: str,
+        *,
+        params: SamplingParams | None = None,
+        cancelled: Cancelled = never,
+    ) -> Generator[Event]:
         """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
 
         Args:
             question: What was typed in the end, or anything else.
+            params: How tokens are chosen; None: as the settings say, which is also how the answer
+                is begun ahead.
             cancelled: Asked before each model step; True ends the answer there.
 
         Raises:
@@ -181,7 +203,8 @@ class Session:
             }
             is_sound = False
             try:
-                yield from self._answer(question, trace, cancelled)
+                request = self._request if params is None else replace(self._request, params=params)
+                yield from self._answer(question, request, trace, cancelled)
                 is_sound = True
             except GeneratorExit:
                 is_sound = True  # who stops listening has cancelled the rest, and may go on
@@ -203,12 +226,14 @@ class Session:
         finally:
             self._free.release()
 
-    def _answer(self, question: str, trace: Trace, cancelled: Cancelled) -> Iterator[Event]:
+    def _answer(
+        self, question: str, request: Request, trace: Trace, cancelled: Cancelled
+    ) -> Iterator[Event]:
         engine = self._engine
         found = self._found(question, trace)  # while a guess ends its step
-        start = engine.turns.run(partial(self._start, question, found, cancelled, trace))
+        start = engine.turns.run(partial(self._start, question, found, request, cancelled, trace))
         found = start.found
-        check_passages(start.prompt, self._request.max_tokens)
+        check_passages(start.prompt, request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
         if passages:
             note_outcome(self._prefetcher, start, engine.config.prefetch.policy, trace)
@@ -235,12 +260,17 @@ class Session:
         finally:
             self._append(saying.turn(question, reply.text), start)
 
-    def _start(self, question: str, found: Found, cancelled: Cancelled, trace: Trace) -> Start:
+    def _start(
+        self,
+        question: str,
+        found: Found,
+        request: Request,
+        cancelled: Cancelled,
+        trace: Trace,
+    ) -> Start:
         if self._refresh():
             found = self._conversation.find(question, trace)
-        return self._prefetcher.take(
-            question, found, self._request, cancelled=cancelled, trace=trace
-        )
+        return self._prefetcher.take(question, found, request, cancelled=cancelled, trace=trace)
 
     def _found(self, question: str, trace: Trace) -> Found:
         """Return what there is to show for the question, found ahead or now."""

@@ -52,6 +52,7 @@ class Prefetcher:
         self._config = config
         self._prompts = Prompts(reader, config)
         self._found: dict[str, Found] = {}
+        self._params: SamplingParams | None = None  # of what is decoded ahead
         self.reset()
 
     def reset(self, reading: Reading | None = None) -> None:
@@ -165,6 +166,7 @@ class Prefetcher:
                 return False
             reading = self._readings.on(found.context)
             assert reading is not None
+            self._params = request.params
             self.ahead = Ahead.begin(
                 self._write, question, prompt, found, reading, request.params, trace
             )
@@ -256,7 +258,7 @@ class Prefetcher:
         """
         question = text.strip()
         ahead = self.ahead
-        if ahead is not None and ahead.question == question:
+        if ahead is not None and ahead.question == question and self._params == request.params:
             self.ahead = None
             return self._checker.take(ahead, self.prompt, found, cancelled)
         self._drop_ahead()

@@ -1,0 +1,116 @@
+"""Answers in the shapes of OpenAI's chat completions; decides nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from readahead.types import Answer, Citation, Usage
+
+_MARKER = re.compile(r"\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What all parts of one completion carry."""
+
+    model: str
+    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def whole(
+        self, choices: Sequence[Mapping[str, object]], usage: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return a completion."""
+        return {**self._fields("chat.completion"), "choices": list(choices), "usage": usage}
+
+    def chunk(
+        self,
+        delta: Mapping[str, object],
+        index: int = 0,
+        *,
+        finish_reason: str | None = None,
+        logprobs: Mapping[str, object] | None = None,
+    ) -> dict[str, object]:
+        """Return a part of one."""
+        choice = {
+            "index": index,
+            "delta": delta,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason,
+        }
+        return {**self._fields("chat.completion.chunk"), "choices": [choice]}
+
+    def last(self, usage: Mapping[str, object]) -> dict[str, object]:
+        """Return the part that tells the usage of all."""
+        return {**self._fields("chat.completion.chunk"), "choices": [], "usage": usage}
+
+    def _fields(self, kind: str) -> dict[str, object]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+def usage_json(usages: Sequence[Usage]) -> dict[str, object]:
+    """Return what the choices of one request used: they have the prompt in common."""
+    prompt_tokens = usages[0].prompt_tokens if usages else 0
+    completion_tokens = sum(usage.completion_tokens for usage in usages)
+    cached_tokens = min(usages[0].reused_tokens, prompt_tokens) if usages else 0
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": cached_tokens},
+    }
+
+
+def finish_reason(answer: Answer) -> str:
+    """Return why it ended, in OpenAI's words, which have none for what was cancelled."""
+    return "length" if answer.finish_reason == "length" else "stop"
+
+
+def citation_json(citation: Citation) -> dict[str, object]:
+    """Return a citation, with the id of its document."""
+    return {
+        **dataclasses.asdict(citation),
+        "document_id": citation.passage_id.partition(".")[0],
+    }
+
+
+def answer_json(answer: Answer, session: str | None = None) -> dict[str, object]:
+    """Return all that OpenAI's fields have no place for."""
+    fields = dataclasses.asdict(answer)
+    del fields["text"], fields["finish_reason"]
+    fields["citations"] = [citation_json(citation) for citation in answer.citations]
+    return fields if session is None else fields | {"session": session}
+
+
+def message_json(answer: Answer) -> dict[str, object]:
+    """Return the message of an answer; each marker in it is annotated with what it cites."""
+    cited = {citation.marker: citation for citation in answer.citations}
+    annotations = [
+        _annotation(match, cited[int(match[1])])
+        for match in _MARKER.finditer(answer.text)
+        if int(match[1]) in cited
+    ]
+    return {
+        "role": "assistant",
+        "content": answer.text,
+        "refusal": None,
+        "annotations": annotations,
+    }
+
+
+def _annotation(match: re.Match[str], citation: Citation) -> dict[str, object]:
+    document_id = citation.passage_id.partition(".")[0]
+    return {
+        "type": "url_citation",
+        "url_citation": {
+            "start_index": match.start(),
+            "end_index": match.end(),
+            "title": " > ".join(citation.heading) or citation.document,
+            "url": f"/v1/documents/{document_id}#{citation.start}-{citation.end}",
+        },
+    }
