@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from readahead.config import load_config
-from readahead.errors import EmbedderMismatch, NotFound
+from readahead.documents.read import Reader
+from readahead.errors import DocumentError, EmbedderMismatch, NotFound
 from readahead.knowledge import KnowledgeBase
 from readahead.retrieval.store import Store
 from readahead.trace import Trace
@@ -47,6 +48,23 @@ def test_unchanged_files_cost_nothing_and_changed_ones_are_replaced(
     report = knowledge.add([folder])
     assert (report.added, report.unchanged, report.replaced) == (0, 1, 1)
     assert knowledge.search("oil", 5)[0].passage.text != "A lamp burns oil."
+
+
+def test_a_file_may_be_stored_under_another_name(knowledge: KnowledgeBase, folder: Path) -> None:
+    seen: list[Document] = []
+    with Reader() as reader:
+        for name in ("a.md", "a.md", "b.txt"):
+            report = knowledge.add_file(folder / "tides.md", name, reader, on_document=seen.append)
+        assert (report.added, report.failed) == (1, [])
+        assert [document.name for document in seen] == ["a.md", "b.txt"]  # unchanged: not read
+
+        def refuse(document: Document) -> None:
+            raise DocumentError("too many")
+
+        report = knowledge.add_file(folder / "lamps.txt", "a.md", reader, on_document=refuse)
+    assert [(failure.path, failure.reason) for failure in report.failed] == [("a.md", "too many")]
+    assert knowledge.document("a.md").blocks[0].kind == "title"
+    assert knowledge.document("b.txt").blocks[0].kind == "paragraph"
 
 
 def test_what_cannot_be_read_is_listed_and_stops_nothing(

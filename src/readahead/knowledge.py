@@ -160,16 +160,36 @@ class KnowledgeBase:
                 else:
                     yield from self._sources_at(path, reader, unreadable, on_document)
 
-        indexer = Indexer(
-            self.store,
-            partial(chunk, config=config.passages),
-            embedder=self.embedder,
-            progress=progress,
-        )
+        indexer = self._indexer(progress)
         with Reader(config.documents) as reader:
             report = indexer.add(sources(reader))
         report.failed += unreadable
         return report
+
+    def add_file(
+        self,
+        file: Path,
+        name: str,
+        reader: Reader,
+        *,
+        progress: Callable[[AddReport], None] | None = None,
+        on_document: Callable[[Document], None] | None = None,
+    ) -> AddReport:
+        """Add one file under a name that is not its path; for the rest see ``add``.
+
+        Args:
+            file: Holds the bytes.
+            name: Tells their format by its ending.
+            reader: Reads them, under its limits.
+            progress: Told the state of the report after each step.
+            on_document: Shown each document that was read; a DocumentError refuses the file.
+        """
+        source = self._source(name, file.read_bytes(), reader, on_document)
+        return self._indexer(progress).add([source])
+
+    def _indexer(self, progress: Callable[[AddReport], None] | None) -> Indexer:
+        cut = partial(chunk, config=self.config.passages)
+        return Indexer(self.store, cut, embedder=self.embedder, progress=progress)
 
     def _sources_at(
         self,
@@ -213,13 +233,13 @@ class KnowledgeBase:
         """
         return self.store.document(name)
 
-    def remove(self, names: Iterable[str]) -> list[str]:
-        """Delete documents for good and return their names.
+    def remove(self, names: Iterable[str], *, by_id: bool = False) -> list[str]:
+        """Delete documents, named or ``by_id`` alone, for good and return their names.
 
         Raises:
             NotFound: There is no such document; nothing is deleted.
         """
-        return self.store.remove(names)
+        return self.store.remove(names, by_id=by_id)
 
     def reembed(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Embed all passages anew with the embedder of the settings; return how many.

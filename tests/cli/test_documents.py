@@ -91,6 +91,7 @@ def test_ls_lists_documents(cli: Cli, kb: Path) -> None:
         "num_chars": len(cli("show", "docs/tides.md", "--json").json["text"]),
         "num_passages": 2,
         "added_at": 0,
+        "removed": {},
     }
 
 

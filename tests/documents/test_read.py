@@ -8,7 +8,7 @@ import pytest
 from readahead.config import DocumentsConfig
 from readahead.documents.read import Reader
 from readahead.errors import DocumentError
-from tests.documents.conftest import SAMPLES, summary
+from tests.documents.conftest import SAMPLES, print_pages, summary
 
 MIB = 2**20
 
@@ -52,6 +52,25 @@ def test_text_over_the_limit_is_refused() -> None:
     too_long = pytest.raises(DocumentError, match="more than 1,000 characters of text")
     with Reader(DocumentsConfig(max_text_chars=1000)) as reader, too_long:
         reader.read_bytes(b"x" * 1001, "x.txt")
+
+
+def test_pages_over_the_limit_are_refused() -> None:
+    pages = print_pages([["One."], ["Two."], ["Three."]])
+    with Reader(DocumentsConfig(max_pages=3)) as reader:
+        assert reader.read_bytes(pages, "x.pdf")[0].blocks[-1].page == 3
+    too_long = pytest.raises(DocumentError, match="3 pages, more than 2")
+    with Reader(DocumentsConfig(max_pages=2)) as reader, too_long:
+        reader.read_bytes(pages, "no-ending")
+
+
+def test_an_interrupt_from_another_thread_ends_the_reading(reader: Reader) -> None:
+    reader.interrupt()  # nothing to end yet
+    timer = threading.Timer(0.3, reader.interrupt)
+    timer.start()
+    with pytest.raises(DocumentError, match="SIGKILL"):
+        reader.read_bytes(b"<div>" * 200_000, "x.html")
+    timer.join()
+    assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
 
 
 def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:

@@ -10,6 +10,7 @@ LIMITS = {
     "timeout_s": 10.0,
     "max_text_chars": 1000,
     "max_file_bytes": 2**20,
+    "max_pages": 10,
 }
 HEAVY = {"torch", "transformers", "numpy", "pydantic", "faiss", "pypdf", "docx"}
 

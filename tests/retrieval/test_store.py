@@ -37,6 +37,31 @@ def test_a_document_comes_back_as_it_was_added(store: Store) -> None:
     assert store.document("1") == original
     (info,) = store.documents()
     assert (info.name, info.version, info.num_chars) == ("手册.md", 1, len(original.text))
+    assert info.removed == {"bom": 1}
+
+
+def test_documents_come_page_by_page_the_newest_first(store: Store) -> None:
+    add_texts(store, **{"Élan.md": "a", "b.md": "b", "B2.md": "b", "c.md": "c"})
+    pages = [store.document_page(3), store.document_page(3, after=2)]
+    assert [[info.id for info in page] for page in pages] == [[4, 3, 2], [1]]
+    store.remove(["3"])
+    assert [info.name for info in store.document_page(9, after=3)] == ["b.md", "Élan.md"]
+    assert [info.name for info in store.document_page(9, query="ÉLAN")] == ["Élan.md"]
+    assert [info.name for info in store.document_page(1, query="B", after=4)] == ["b.md"]
+    assert store.document_page(9, query="\ud800") == []
+    assert store.num_documents() == 3
+    assert store.num_documents(but_sources=["b.md", "none"]) == 2
+
+
+def test_an_id_can_be_told_from_a_name(store: Store) -> None:
+    add_texts(store, **{"2": "Named two.", "b": "Second."})
+    assert store.document("2").text == "Named two."
+    assert store.document("2", by_id=True).text == "Second."
+    with pytest.raises(NotFound):
+        store.document("b", by_id=True)
+    assert store.remove(["2"], by_id=True) == ["b"]
+    with pytest.raises(NotFound):
+        store.remove(["2"], by_id=True)
 
 
 def test_passage_text_is_cut_by_code_points(store: Store) -> None:

@@ -17,6 +17,7 @@ class DocumentsConfig(Section):
 
     max_file_bytes: int = Field(100 * 2**20, gt=0, le=4 * 2**30)
     max_text_chars: int = Field(20_000_000, gt=0)
+    max_pages: int = Field(100_000, gt=0, description="of a PDF")
     timeout_s: float = Field(120.0, gt=0, le=86_400)
     memory_bytes: int = Field(2 * 2**30, gt=0, le=2**40)
     include: tuple[str, ...] = ()

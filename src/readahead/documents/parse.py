@@ -6,6 +6,7 @@ This module knows nothing about processes, limits or folders.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import PurePath
 
 from readahead.documents.blocks import TextBuilder
@@ -30,6 +31,9 @@ _FORMATS = {
     ".txt": "plain",
     ".xhtml": "html",
 }
+ENDINGS = frozenset(_FORMATS)
+"""Of the names of files whose format is known by them."""
+
 _SNIFFED_BYTES = 1024
 _HTML_START = re.compile(
     # A comment can end in one place only: else n of them could be taken in 2ⁿ ways.
@@ -40,7 +44,9 @@ _JSONL_START = re.compile(rb'\s*\{[^\n]*"text"\s*:')
 _MAX_CAUSE_CHARS = 120
 
 
-def parse(data: bytes, name: str, *, max_unpacked_bytes: int) -> list[Document]:
+def parse(
+    data: bytes, name: str, *, max_unpacked_bytes: int, max_pages: int = sys.maxsize
+) -> list[Document]:
     """Return the documents in ``data``: one, or one a line for JSON Lines.
 
     Raises:
@@ -51,7 +57,7 @@ def parse(data: bytes, name: str, *, max_unpacked_bytes: int) -> list[Document]:
         raise DocumentError("empty")
     file_format = _FORMATS.get(PurePath(name).suffix.lower()) or _sniff(data)
     try:
-        documents = _read(data, name, file_format, max_unpacked_bytes)
+        documents = _read(data, name, file_format, max_unpacked_bytes, max_pages)
     except (ReadaheadError, MemoryError):
         raise
     except RecursionError:
@@ -64,13 +70,15 @@ def parse(data: bytes, name: str, *, max_unpacked_bytes: int) -> list[Document]:
     return documents
 
 
-def _read(data: bytes, name: str, file_format: str, max_unpacked_bytes: int) -> list[Document]:
+def _read(
+    data: bytes, name: str, file_format: str, max_unpacked_bytes: int, max_pages: int
+) -> list[Document]:
     if file_format == "jsonl":
         return read_jsonl(data, name)
-    return [_builder(data, file_format, max_unpacked_bytes).build(name)]
+    return [_builder(data, file_format, max_unpacked_bytes, max_pages).build(name)]
 
 
-def _builder(data: bytes, file_format: str, max_unpacked_bytes: int) -> TextBuilder:
+def _builder(data: bytes, file_format: str, max_unpacked_bytes: int, max_pages: int) -> TextBuilder:
     match file_format:
         case "docx":
             return read_docx(data, max_unpacked_bytes=max_unpacked_bytes)
@@ -79,7 +87,7 @@ def _builder(data: bytes, file_format: str, max_unpacked_bytes: int) -> TextBuil
         case "markdown":
             return read_markdown(data)
         case "pdf":
-            return read_pdf(data)
+            return read_pdf(data, max_pages=max_pages)
         case _:
             return read_plain(data)
 

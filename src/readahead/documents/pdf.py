@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Sequence
 from math import hypot
 from typing import TYPE_CHECKING
@@ -26,13 +27,15 @@ _MAX_TABLE_PAGES = 200  # a longer document has the tables of its later pages as
 _RULE = re.compile(rb"\s(?:re|l)\s")  # the operators that draw rectangles and lines
 
 
-def read_pdf(data: bytes) -> TextBuilder:
+def read_pdf(data: bytes, *, max_pages: int = sys.maxsize) -> TextBuilder:
     """Return the blocks of a PDF.
 
     Raises:
-        DocumentError: It is encrypted, or no page has a text layer.
+        DocumentError: It is encrypted, has too many pages, or no page has a text layer.
     """
     reader = _open(data)
+    if (num_pages := len(reader.pages)) > max_pages:
+        raise DocumentError(f"{num_pages:,} pages, more than {max_pages:,}")
     pages: list[list[Line]] = []
     ruled: list[int] = []
     for index, page in enumerate(reader.pages):

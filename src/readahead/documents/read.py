@@ -56,6 +56,12 @@ class Reader:
             self._child.stop()
             self._child = None
 
+    def interrupt(self) -> None:
+        """Kill the child, from any thread: what is being read fails, and a later read goes on."""
+        child = self._child
+        if child is not None:
+            child.kill()
+
     def read(self, path: Path | str) -> list[Document]:
         """Return the documents in a file: one, or one a line for JSON Lines.
 
@@ -106,7 +112,7 @@ class _Child:
 
     def __init__(self, config: DocumentsConfig) -> None:
         limits = config.model_dump_json(
-            include={"memory_bytes", "timeout_s", "max_text_chars", "max_file_bytes"}
+            include={"memory_bytes", "timeout_s", "max_text_chars", "max_file_bytes", "max_pages"}
         )
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (stop closes it)
         self._process = subprocess.Popen(
@@ -135,8 +141,11 @@ class _Child:
             return f"the parser crashed ({signal.Signals(-status).name})"
         return f"the parser stopped ({self._last_words()})"
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         self._process.kill()
+
+    def stop(self) -> None:
+        self.kill()
         self._process.wait()
         for pipe in (self._requests, self._replies, self._stderr):
             with contextlib.suppress(BrokenPipeError):  # closing flushes

@@ -50,7 +50,12 @@ def main() -> None:
 
 def _answer(name: str, data: bytes, limits: dict[str, int]) -> dict[str, object]:
     try:
-        documents = parse(data, name, max_unpacked_bytes=limits["max_file_bytes"])
+        documents = parse(
+            data,
+            name,
+            max_unpacked_bytes=limits["max_file_bytes"],
+            max_pages=limits["max_pages"],
+        )
         num_chars = sum(len(document.text) for document in documents)
         if num_chars > limits["max_text_chars"]:
             raise DocumentError(f"more than {limits['max_text_chars']:,} characters of text")

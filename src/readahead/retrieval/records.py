@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from readahead.types import Document, Passage, PassageKind
@@ -53,7 +53,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """One line of the list of documents; ``added_at`` is in seconds since the epoch."""
+    """One line of the list of documents.
+
+    Attributes:
+        added_at: In seconds since the epoch.
+        removed: What cleaning took out, counted by kind.
+    """
 
     id: int
     name: str
@@ -62,6 +67,7 @@ class DocumentInfo:
     num_chars: int
     num_passages: int
     added_at: float
+    removed: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

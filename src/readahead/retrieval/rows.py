@@ -22,29 +22,62 @@ from readahead.types import Block, Document, Passage
 RowIds = Sequence[int] | NDArray[np.int64]
 
 
-def document_infos(connection: apsw.Connection) -> list[DocumentInfo]:
-    """Return all documents by name."""
+def document_infos(
+    connection: apsw.Connection, ids: Sequence[int] | None = None
+) -> list[DocumentInfo]:
+    """Return documents by name: those with these ids, or all."""
     rows = connection.execute(
         "SELECT d.id, d.name, s.name, v.number, length(v.text), "
-        "(SELECT count(*) FROM passages p WHERE p.version = v.id), v.added_at FROM documents d "
-        "JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version ORDER BY d.name"
+        "(SELECT count(*) FROM passages p WHERE p.version = v.id), v.added_at, v.removed "
+        "FROM documents d JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version "
+        "WHERE ?1 IS NULL OR d.id IN (SELECT value FROM json_each(?1)) ORDER BY d.name",
+        (None if ids is None else _json(ids),),
     )
-    return [DocumentInfo(*row) for row in rows]
+    return [DocumentInfo(*row[:-1], json.loads(row[-1])) for row in rows]
 
 
-def documents_named(connection: apsw.Connection, name: str) -> dict[int, str]:
+def document_ids(
+    connection: apsw.Connection, query: str = "", below: int | None = None
+) -> list[int]:
+    """Return the ids of the documents whose name holds ``query``, in any case, the newest first.
+
+    Args:
+        connection: Of the store.
+        query: A part of names; "" is in all of them.
+        below: Ids from here on are left out.
+    """
+    sql = "SELECT id, name FROM documents WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC"
+    wanted = storable(query).casefold()
+    return [id for id, name in connection.execute(sql, (below,)) if wanted in name.casefold()]
+
+
+def num_documents(connection: apsw.Connection, but_sources: Iterable[str] = ()) -> int:
+    """Return how many documents there are, without those of some sources."""
+    sql = (
+        "SELECT count(*) FROM documents WHERE source NOT IN "
+        "(SELECT id FROM sources WHERE name IN (SELECT value FROM json_each(?)))"
+    )
+    names = json.dumps([storable(name) for name in but_sources])
+    ((number,),) = connection.execute(sql, (names,))
+    return int(number)
+
+
+def documents_named(
+    connection: apsw.Connection, name: str, *, by_id: bool = False
+) -> dict[int, str]:
     """Return ids and names of the document, or all of the source, called ``name``.
 
     Args:
         connection: Of the store.
         name: Of a document or a source, or else a document's id.
+        by_id: Whether it is an id and nothing else.
 
     Raises:
         NotFound: There is no such document.
     """
+    names = [("d.name = ?", storable(name)), ("s.name = ?", storable(name))]
     for condition, value in (
-        ("d.name = ?", storable(name)),
-        ("s.name = ?", storable(name)),
+        *(() if by_id else names),
         ("CAST(d.id AS TEXT) = ?", storable(name)),
     ):
         sql = "SELECT d.id, d.name FROM documents d JOIN sources s ON s.id = d.source WHERE "

@@ -122,11 +122,12 @@ class Store:
             self._drop_cache()
         return total
 
-    def remove(self, names: Iterable[str]) -> list[str]:
+    def remove(self, names: Iterable[str], *, by_id: bool = False) -> list[str]:
         """Delete documents for good, with all versions, and return their names.
 
         Args:
             names: Of documents or of sources, or ids of documents.
+            by_id: Whether they are ids and nothing else.
 
         Raises:
             NotFound: There is no such document; nothing is deleted.
@@ -134,7 +135,7 @@ class Store:
         removed: dict[int, str] = {}
         with self._database.write() as connection:
             for name in names:
-                removed |= rows.documents_named(connection, name)
+                removed |= rows.documents_named(connection, name, by_id=by_id)
             for document in removed:
                 # What is removed by hand comes back when its source is added again.
                 connection.execute(
@@ -167,17 +168,37 @@ class Store:
         with self._database.read() as connection:
             return rows.document_infos(connection)
 
-    def document(self, name: str) -> Document:
+    def document_page(
+        self, limit: int, *, after: int | None = None, query: str = ""
+    ) -> list[DocumentInfo]:
+        """Return at most ``limit`` documents whose name holds ``query``, the newest first.
+
+        Args:
+            limit: How many.
+            after: The id of the last one before; it need not be there any more.
+            query: In any case; "" is in all names.
+        """
+        with self._database.read() as connection:
+            ids = rows.document_ids(connection, query, after)[:limit]
+            return sorted(rows.document_infos(connection, ids), key=lambda info: -info.id)
+
+    def num_documents(self, *, but_sources: Iterable[str] = ()) -> int:
+        """Return how many documents there are, without those of some sources."""
+        with self._database.read() as connection:
+            return rows.num_documents(connection, but_sources)
+
+    def document(self, name: str, *, by_id: bool = False) -> Document:
         """Return the current version of a document.
 
         Args:
             name: Its name, or its id.
+            by_id: Whether it is its id and nothing else.
 
         Raises:
             NotFound: There is no such document, or several in the source of this name.
         """
         with self._database.read() as connection:
-            found = rows.documents_named(connection, name)
+            found = rows.documents_named(connection, name, by_id=by_id)
             if len(found) > 1:
                 raise NotFound(
                     f"{name!r} holds {len(found)} documents.",
