@@ -26,14 +26,14 @@ def document_infos(
     connection: apsw.Connection, ids: Sequence[int] | None = None
 ) -> list[DocumentInfo]:
     """Return documents by name: those with these ids, or all."""
-    rows = connection.execute(
+    rows: list[tuple[Any, ...]] = connection.execute(
         "SELECT d.id, d.name, s.name, v.number, length(v.text), "
         "(SELECT count(*) FROM passages p WHERE p.version = v.id), v.added_at, v.removed "
         "FROM documents d JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version "
         "WHERE ?1 IS NULL OR d.id IN (SELECT value FROM json_each(?1)) ORDER BY d.name",
         (None if ids is None else _json(ids),),
-    )
-    return [DocumentInfo(*row[:-1], json.loads(row[-1])) for row in rows]
+    ).fetchall()
+    return [DocumentInfo(*(*row[:-1], json.loads(row[-1]))) for row in rows]
 
 
 def document_ids(
