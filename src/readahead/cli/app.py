@@ -18,9 +18,11 @@ from readahead.cli import (
     documents,
     evaluations,
     health,
+    keys,
     models,
     questions,
     rapid,
+    serve,
     traces,
     verify,
 )
@@ -68,6 +70,7 @@ for command in (
     questions.ask,
     calibration.calibrate,
     chat.chat,
+    serve.serve,
     traces.trace,
     verify.verify,
     health.doctor,
@@ -75,6 +78,7 @@ for command in (
     app.command()(command)
 app.add_typer(evaluations.app, name="eval")
 app.add_typer(rapid.app, name="rapid")
+app.add_typer(keys.app, name="keys")
 
 
 def main() -> None:

@@ -12,24 +12,25 @@ class Draining:
 
     Attributes:
         has_begun: Whether no new request may begin.
+        num_running: Of requests that change something or ask for an answer.
     """
 
     def __init__(self) -> None:
         self.has_begun = False
-        self._num_running = 0
+        self.num_running = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Count one request during the ``with`` body."""
-        self._num_running += 1
+        self.num_running += 1
         self._idle.clear()
         try:
             yield
         finally:
-            self._num_running -= 1
-            if not self._num_running:
+            self.num_running -= 1
+            if not self.num_running:
                 self._idle.set()
 
     async def finish(self, timeout_s: float) -> None:
