@@ -98,7 +98,7 @@ def problem_of(error: Exception) -> Problem:
 
 def _invalid(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    where = [str(part) for part in first["loc"][1:]]  # without: body, query, path
     if first["type"] == "json_invalid":
         return Problem(400, "The body is not JSON.", code="json_invalid")
     param = ".".join(where) or None
