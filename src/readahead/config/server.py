@@ -43,3 +43,6 @@ class ServerConfig(Section):
     session_idle_s: float = Field(1800.0, gt=0, description="until a session is forgotten")
     drain_s: float = Field(30.0, ge=0, description="for running answers, at the end")
     log_text: bool = Field(False, description="questions and answers in logs and telemetry")
+    telemetry: bool = Field(
+        False, description="OpenTelemetry spans; the standard OTEL_… variables switch it on, too"
+    )

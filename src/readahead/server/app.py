@@ -17,6 +17,7 @@ from readahead.server import (
     embeddings,
     guard,
     health,
+    metrics,
     page,
     problems,
     search,
@@ -35,6 +36,7 @@ ROUTERS = (
     sessions,
     traces,
     health,
+    metrics,
     page,
 )
 

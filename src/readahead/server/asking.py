@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import Executor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Generic, TypeVar
 
 from fastapi import Request
@@ -86,7 +87,8 @@ class Asking(Generic[T]):
     async def _run(self) -> None:
         async with self._admission.place(self._caller):
             self._admitted.set()
-            making = self._loop.run_in_executor(self._executor, self._produce)
+            run = copy_context().run  # the thread logs and reports for this request
+            making = self._loop.run_in_executor(self._executor, run, self._produce)
             while not making.done():  # a thread cannot be left behind: it has the place
                 try:
                     await asyncio.shield(making)

@@ -15,6 +15,7 @@ from readahead.server.bodies import Bodies
 from readahead.server.headers import Headers
 from readahead.server.hosts import is_allowed
 from readahead.server.keys import Key
+from readahead.server.logs import RequestLog
 from readahead.server.problems import Problem, problem_of
 from readahead.server.state import Caller, Service
 
@@ -40,6 +41,7 @@ def install(app: FastAPI, service: Service) -> None:
             allow_headers=("Authorization", "Content-Type"),
             allow_credentials=False,  # a page elsewhere brings a key of its own
         )
+    app.add_middleware(RequestLog, failed=service.metrics.failed)
     app.add_middleware(Headers)
 
 

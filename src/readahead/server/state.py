@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,14 +17,19 @@ from readahead.engine import Engine
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.model import TransformersModel
 from readahead.loading import Loaded
+from readahead.server import logs
 from readahead.server.admission import Admission
 from readahead.server.budgets import Budgets
 from readahead.server.conversing import Sessions
 from readahead.server.draining import Draining
 from readahead.server.keys import Keys
+from readahead.server.metrics import Metrics
+from readahead.server.telemetry import open_telemetry
+from readahead.trace import Trace
 
 TENANTS = "tenants"  # the folder of their knowledge bases
 MAX_SHORT_TASKS = 8
+_log = logging.getLogger("readahead.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,9 @@ class Service:
     Args:
         config: Settings; ``kb`` holds the server's own documents, and below it those of tenants.
         target: Instead of the model that ``config`` names.
+
+    Raises:
+        ConfigError: Telemetry is asked for, and its extra is not installed.
     """
 
     def __init__(self, config: Config, target: TransformersModel | None = None) -> None:
@@ -78,6 +87,18 @@ class Service:
         self.short_tasks = CapacityLimiter(MAX_SHORT_TASKS)  # threads that wait for no model
         self._tenants: dict[str, Tenant] = {}
         self._lock = threading.Lock()
+        self.metrics = Metrics(self)
+        self._spans = open_telemetry(config.server)
+
+    def saw(self, trace: Trace) -> None:
+        """Count, log and report a finished answer; none of that may cost the answer."""
+        try:
+            logs.saw(trace, with_text=self.config.server.log_text)
+            self.metrics.saw(trace)
+            if self._spans is not None:
+                self._spans.saw(trace)
+        except Exception:
+            _log.exception("a trace could not be counted")
 
     def tenant(self, name: str = "") -> Tenant:
         """Return a tenant, opened at its first request.
@@ -89,6 +110,7 @@ class Service:
             if name not in self._tenants:
                 config = self.config.model_copy(update={"kb": self.folder(name)})
                 engine = Engine(KnowledgeBase.open(config), loaded=self.loaded)
+                engine.knowledge.on_trace = self.saw
                 self._tenants[name] = Tenant(name, engine)
             return self._tenants[name]
 
@@ -109,6 +131,8 @@ class Service:
                 tenant.close()
             self._tenants.clear()
             self.loaded.turns.close()
+        if self._spans is not None:
+            self._spans.close()
 
 
 def service_of(request: Request) -> Service:
