@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from readahead.config import load_config
-from readahead.engine import Engine
+from readahead.engine import LEFT_OUT, Engine
 from readahead.errors import ContextOverflow, InputError, NotFound, StoreError
 from readahead.knowledge import KnowledgeBase
+from readahead.lm.dialogue import Exchange
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
@@ -339,3 +340,71 @@ def test_a_judge_that_cannot_be_had_is_named(tmp_path: Path, model: Transformers
     engine = open_engine(tmp_path, model, evidence__judge="gpt9")
     with pytest.raises(NotFound, match="gpt9"):
         engine.ask(QUESTION, method="drafts")
+
+
+def test_an_engine_with_other_settings_shares_what_was_loaded_and_read(engine: Engine) -> None:
+    generation = engine.config.generation.model_copy(update={"max_new_tokens": 5})
+    config = engine.config.model_copy(update={"generation": generation})
+    twin = engine.configured(config)
+    whole, short = engine.ask(QUESTION), twin.ask(QUESTION)
+    assert short.usage.completion_tokens == 5 < whole.usage.completion_tokens
+    assert whole.text.startswith(short.text)
+    assert twin.reader is engine.reader
+    assert twin.target is engine.target
+    assert twin.max_prompt_tokens == engine.max_prompt_tokens + 35
+    assert engine.config.generation.max_new_tokens == 40
+
+
+def test_what_depends_on_settings_is_made_anew_for_others(engine: Engine) -> None:
+    engine.load("drafts")
+    drafts = engine.config.drafts.model_copy(update={"num_drafts": 1})
+    twin = engine.configured(engine.config.model_copy(update={"drafts": drafts}))
+    assert twin.speculator is not engine.speculator
+    assert len(twin.ask(QUESTION, method="drafts").audit["drafts"]) == 1  # type: ignore[arg-type]
+
+
+def test_every_finished_trace_is_told(engine: Engine) -> None:
+    told: list[str] = []
+    engine.knowledge.on_trace = lambda trace: told.append(trace.id)
+    answers = [engine.ask(QUESTION), engine.configured(engine.config).ask(QUESTION)]
+    assert told == [answer.trace_id for answer in answers]
+
+
+@pytest.mark.parametrize("method", ["plain", "rapid"])
+def test_an_answer_can_follow_earlier_ones(engine: Engine, method: str) -> None:
+    written = tuple(engine.target.tokenizer.encode("Twice a day."))
+    before = [Exchange(QUESTION, written)]
+    follow_up = "Why does it do so?"
+    alone = engine.ask(follow_up, method=method, filter=Filter(("tides.md",)))
+    behind = engine.ask(follow_up, method=method, exchanges=before, filter=Filter(("tides.md",)))
+    assert behind.usage.prompt_tokens > alone.usage.prompt_tokens
+    assert behind.usage.computed_tokens or behind.usage.reused_tokens
+
+
+def test_a_question_that_refers_back_is_searched_with_what_it_refers_to(engine: Engine) -> None:
+    before = [Exchange(QUESTION, ())]
+    answer = engine.ask("And why does it?", exchanges=before)
+    trace = engine.knowledge.store.trace(answer.trace_id)
+    shown = trace["attributes"]["passages"]  # type: ignore[index]
+    best = engine.knowledge.store.passage(shown[0]["id"])
+    assert best.document == "tides.md"
+
+
+def test_drafts_say_that_they_leave_earlier_answers_out(engine: Engine) -> None:
+    answer = engine.ask(QUESTION, method="drafts", exchanges=[Exchange("What?", ())])
+    assert LEFT_OUT in answer.notes
+
+
+def test_a_system_text_of_the_settings_reaches_the_model(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    engine = open_engine(tmp_path, model, generation__system="Be brief.")
+    plain = open_engine(tmp_path / "other", model)
+    for method in ("plain", "rapid"):
+        told, untold = (one.ask(QUESTION, method=method) for one in (engine, plain))
+        more = told.usage.prompt_tokens - untold.usage.prompt_tokens
+        assert more == len("\n\nBe brief.")
+    with Session(engine) as one, Session(plain) as other:
+        (*_, told), (*_, untold) = one.submit(QUESTION), other.submit(QUESTION)
+        assert isinstance(told, Answer) and isinstance(untold, Answer)
+        assert told.usage.prompt_tokens - untold.usage.prompt_tokens == len("\n\nBe brief.")

@@ -151,3 +151,93 @@ def test_a_closed_thread_says_so() -> None:
     turns.close()
     with pytest.raises(InputError, match="closed"):
         turns.run(lambda: 7)
+
+
+def test_steps_of_other_answers_go_between_those_of_something_long() -> None:
+    turns, order = Turns(), list[str]()
+    first_is_made, is_waiting = threading.Event(), threading.Event()
+
+    def steps() -> Generator[int]:
+        for number in range(3):
+            order.append(f"step {number}")
+            yield number
+
+    def answer() -> None:
+        for number in turns.steps(steps()):
+            if number == 0:
+                first_is_made.set()
+                is_waiting.wait()
+
+    def long() -> None:
+        asked = turns.or_interrupted(lambda: False)
+        for number in range(3):
+            order.append(f"long {number}")
+            while not turns._waiting:  # the next step of the other answer
+                if number == 2:
+                    break
+                time.sleep(0.001)
+            assert not asked()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    first_is_made.wait()
+    is_waiting.set()
+    turns.run(long)
+    thread.join()
+    assert order.index("step 1") < order.index("long 2")
+    assert [name for name in order if name.startswith("step")] == ["step 0", "step 1", "step 2"]
+
+
+def test_a_step_that_asks_in_between_lets_no_further_one_in() -> None:
+    turns = Turns()
+    asked = turns.or_interrupted(lambda: False)
+    depth = 0
+    deepest = 0
+
+    def step() -> Generator[int]:
+        nonlocal depth, deepest
+        for number in range(20):
+            depth += 1
+            deepest = max(deepest, depth)
+            asked()
+            depth -= 1
+            yield number
+
+    threads = [threading.Thread(target=lambda: list(turns.steps(step()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert deepest <= 2
+
+
+def test_an_error_in_a_step_made_in_between_reaches_its_own_caller() -> None:
+    turns = Turns()
+    began = threading.Event()
+
+    def broken() -> Generator[int]:
+        yield 1
+        raise IndexError("oops")
+
+    def answer(into: list[str]) -> None:
+        try:
+            for _ in turns.steps(broken()):
+                began.set()
+        except IndexError as error:
+            into.append(str(error))
+
+    caught: list[str] = []
+    thread = threading.Thread(target=answer, args=(caught,))
+    thread.start()
+    began.wait()
+    asked = turns.or_interrupted(lambda: False)
+
+    def long() -> int:
+        for _ in range(20):
+            time.sleep(0.002)
+            asked()
+        return 7
+
+    assert turns.run(long) == 7
+    thread.join()
+    assert caught == ["oops"]

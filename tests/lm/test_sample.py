@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from transformers import (
 )
 
 from readahead.errors import InputError
+from readahead.lm.generate import generate
+from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams, distribution, draw
 
 
@@ -90,3 +93,26 @@ def test_each_row_draws_from_its_own_generator() -> None:
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
     with pytest.raises(InputError, match=name):
         SamplingParams(**{name: value})  # type: ignore[arg-type]
+
+
+def test_penalties_count_what_the_answer_has_and_nothing_of_the_prompt() -> None:
+    params = SamplingParams(temperature=1.0, frequency_penalty=0.5, presence_penalty=0.25)
+    logits = torch.zeros(2, 6)
+    seen = [torch.tensor([1, 1, 2, 2, 3]), torch.tensor([4, 5, 5])]
+    probs = distribution(logits, params, seen, [2, 3])
+    expected = torch.tensor([0.0, 0.0, -1.25, -0.75, 0.0, 0.0]).softmax(dim=-1)
+    assert torch.allclose(probs[0], expected)
+    assert torch.allclose(probs[1], torch.full((6,), 1 / 6))
+
+
+def test_a_penalty_hinders_repetition(model: TransformersModel) -> None:
+    prompt = model.tokenizer.encode("abc")
+    plain, varied = (
+        generate(
+            model,
+            [prompt],
+            SamplingParams(max_new_tokens=60, frequency_penalty=penalty, ignore_eos=True),
+        )[0]
+        for penalty in (0.0, 2.0)
+    )
+    assert max(Counter(varied.token_ids).values()) < max(Counter(plain.token_ids).values())

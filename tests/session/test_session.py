@@ -19,6 +19,7 @@ from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.reply import PACKED
 from readahead.session import Session
+from readahead.session.conversation import OVERFLOW
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -402,3 +403,40 @@ def test_packed_prefixes_are_told_in_the_answer(tmp_path: Path, model: Transform
             session._prefetcher.reset()
     assert engine.reader.tree.steps["packed"] > 0
     assert PACKED in notes
+
+
+def test_a_question_can_follow_what_was_said_elsewhere(engine: Engine) -> None:
+    with Session(engine) as session:
+        session.follow([(QUESTION, "Twice a day [1].")])
+        assert [turn.question for turn in session.turns] == [QUESTION]
+        assert session.turns[0].text == "Twice a day."
+        behind = submit(session, "Why does it do so?")
+    with Session(engine) as session:
+        alone = submit(session, "Why does it do so?")
+    assert behind.usage.prompt_tokens > alone.usage.prompt_tokens
+
+
+def test_what_does_not_fit_is_not_followed(engine: Engine) -> None:
+    long = ("What? " * 100, "That. " * 100)
+    with Session(engine) as session:
+        session.follow([long, long, (QUESTION, "Twice.")])
+        assert len(session.turns) == 3
+        assert "".join(session.turns[-1].prompt.text).count("What?") == 100
+    with Session(engine) as session:
+        session.follow([("What? " * 1000, "")])
+        assert session.turns == ()
+        assert OVERFLOW in submit(session, QUESTION).notes
+
+
+def test_a_question_may_be_answered_otherwise_than_it_was_begun_ahead(
+    engine: Engine, session: Session
+) -> None:
+    session.type(QUESTION)
+    until(lambda: session.status.num_answer_tokens > 0)
+    params = SamplingParams(max_new_tokens=4, temperature=1.5, seed=3)
+    *_, answer = session.submit(QUESTION, params=params)
+    assert isinstance(answer, Answer)
+    tokenizer = engine.target.tokenizer
+    prompt = build_prompt(tokenizer, QUESTION, shown(engine, answer), max_tokens=1900)
+    assert answer.text == generate.generate(engine.target, [prompt.token_ids], params)[0].text
+    assert answer.usage.reused_tokens > 0

@@ -122,18 +122,21 @@ class Conversation:
     def recall(self, question: str, text: str) -> None:
         """Let the next question follow a turn that was held elsewhere, whose passages are unknown.
 
-        Raises:
-            ContextOverflow: The question does not fit, even alone.
+        Where it does not fit behind those before it, they are left out; where it does not fit
+        alone, it is, too.
         """
         tokenizer, room = self._engine.target.tokenizer, self._engine.max_prompt_tokens
         token_ids = tuple(tokenizer.encode(text))
         lay_out = partial(build_prompt, tokenizer, question, (), max_tokens=room - len(token_ids))
-        try:
-            prompt = lay_out(context=self.context)
-        except ContextOverflow:
-            self.forget(OVERFLOW)
-            prompt = lay_out(context=self.context)
-        self.append(Turn(question, prompt, token_ids, text, ()), Search((), self.context))
+        for _ in range(2):
+            try:
+                prompt = lay_out(context=self.context)
+            except ContextOverflow:
+                self.forget(OVERFLOW)
+            else:
+                turn = Turn(question, prompt, token_ids, text, ())
+                self.append(turn, Search((), self.context))
+                return
 
     def refresh(self) -> bool:
         """Forget what was read of documents that have changed or gone; return if any have."""

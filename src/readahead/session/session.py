@@ -157,10 +157,8 @@ class Session:
         """Let the next question follow questions and answers that were given elsewhere.
 
         Args:
-            exchanges: The oldest first; citation markers in answers are left out.
-
-        Raises:
-            ContextOverflow: A question of them does not fit, even alone.
+            exchanges: The oldest first; citation markers in answers are left out, and so are turns
+                that do not fit.
         """
         for question, answer in exchanges:
             self._conversation.recall(question, Markers.read(answer).text)
