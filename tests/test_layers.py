@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "reply": BASE | MIDDLE | {"citing"},
     "turns": {"errors"},
     "loading": BASE | MIDDLE | {"turns"},
+    "bare": BASE | MIDDLE | {"turns", "loading"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "drafted": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "retrieved": BASE | MIDDLE | {"knowledge", "speculation"},
@@ -33,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"plain", "drafted", "knowledge", "speculation", "engine", "session"},
     "server": BASE
     | MIDDLE
-    | {"reply", "turns", "loading", "knowledge", "speculation", "engine", "session"},
+    | {"bare", "reply", "turns", "loading", "knowledge", "speculation", "engine", "session"},
     "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},
     "__main__": {"cli"},
     "__init__": BASE | MIDDLE | {"knowledge", "engine", "session"},
