@@ -86,8 +86,8 @@ def stream_choices(
     *,
     cache: Cache | None = None,
     trace: Trace | None = None,
-) -> Generator[tuple[int, Piece]]:
-    """Yield several answers to one prompt, one after the other; each piece with its answer's place.
+) -> Iterator[Generator[Piece]]:
+    """Yield several answers to one prompt, each to be taken piece by piece before the next.
 
     *Exact* in float32: each equals the answer of ``stream_bare``. The prompt is read once.
 
@@ -108,8 +108,7 @@ def stream_choices(
     for place, params in enumerate(choices):
         is_last = place == len(choices) - 1
         own = cache if cache is None or is_last else loaded.turns.run(cache.fork)
-        for piece in stream_bare(loaded, prompt_ids, params, cancelled, cache=own, trace=trace):
-            yield place, piece
+        yield stream_bare(loaded, prompt_ids, params, cancelled, cache=own, trace=trace)
 
 
 def echo_bare(
