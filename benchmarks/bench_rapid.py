@@ -14,19 +14,20 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
-from race import Course, Results, Run, Runner, Task, read_tasks
+from race import Results, Run, Runner, Task, Track, read_tasks
 from readahead.lm.model import TransformersModel, load_named
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Mode, Rule
-from readahead.speculation.tokens.base import Drafter, Pacer
-from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
+from readahead.speculation.tokens.base import Pacer
+from readahead.speculation.tokens.drafters import DrafterKind, ModelDrafter, make_drafter
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from report import finish, options
 
-DRAFTERS = ("lookup", "rag", "hybrid")
+DRAFTERS = get_args(DrafterKind)
 THEIRS = ("hf_lookup", "hf_assisted")
 SHOWN = (
     "begin_s",
@@ -50,15 +51,15 @@ def main(name: str = "rapid", ways: tuple[str, ...] = (*DRAFTERS, *THEIRS)) -> N
     params = SamplingParams(
         max_new_tokens=given.max_new_tokens, temperature=given.temperature, seed=given.seed
     )
-    course = Course(target, params)
-    runners = all_ways(course, drafter, given)
+    track = Track(target, params)
+    runners = all_ways(track, drafter, given)
     results = Results()
     found: dict[str, float] = {}
     ours = [way for way in given.ways if way.split(":")[0] in DRAFTERS]
     for length in given.context:
         tasks = read_tasks(given.questions, given.passages, target, n=given.n, num_tokens=length)
         of_length = Results()
-        of_length.race(course, tasks, {way: runners[way] for way in given.ways})
+        of_length.race(track, tasks, {way: runners[way] for way in given.ways})
         results.add(of_length)
         if len(given.context) > 1:
             metrics = of_length.metrics(ours)
@@ -105,34 +106,29 @@ def parsed(ways: tuple[str, ...]) -> argparse.Namespace:
 
 
 def all_ways(
-    course: Course, drafter: TransformersModel, given: argparse.Namespace
+    track: Track, drafter: TransformersModel, given: argparse.Namespace
 ) -> dict[str, Runner]:
     """Return every way to decode, by name; each of ours has a governor, kept from task to task."""
     ways: dict[str, Runner] = {
-        "plain": course.plain,
-        "hf_lookup": partial(course.transformers, prompt_lookup_num_tokens=10),
-        "hf_assisted": partial(course.transformers, assistant_model=drafter.backend),
+        "plain": track.plain,
+        "hf_lookup": partial(track.transformers, prompt_lookup_num_tokens=10),
+        "hf_assisted": partial(track.transformers, assistant_model=drafter.backend),
     }
     rules = {f":{mode}:{eta:g}": Rule(mode, eta=eta) for mode in MODES for eta in given.eta}
     for kind, end in [*((kind, "") for kind in DRAFTERS), *(("rag", end) for end in rules)]:
         pacer = FixedPacer(given.gamma) if given.gamma else Governor()
         rule = rules.get(end, decode.EXACT)
 
-        def run(task: Task, kind: str = kind, pacer: Pacer = pacer, rule: Rule = rule) -> Run:
-            made = make_drafter(kind, task, drafter, course.target.vocabulary_size)
-            return course.speculated(task, made, pacer, rule)
+        def run(
+            task: Task, kind: DrafterKind = kind, pacer: Pacer = pacer, rule: Rule = rule
+        ) -> Run:
+            size = track.target.vocabulary_size
+            model = ModelDrafter(drafter, task.drafter_ids, vocabulary_size=size)
+            made = make_drafter(kind, LookupDrafter(Sources(task.texts)), model)
+            return track.speculated(task, made, pacer, rule)
 
         ways[kind + end] = run
     return ways
-
-
-def make_drafter(kind: str, task: Task, model: TransformersModel, vocabulary_size: int) -> Drafter:
-    """Return a drafter for one task."""
-    lookup = LookupDrafter(Sources(task.texts))
-    if kind == "lookup":
-        return lookup
-    drafting = ModelDrafter(model, task.drafter_ids, vocabulary_size=vocabulary_size)
-    return drafting if kind == "rag" else HybridDrafter(lookup, drafting)
 
 
 def show(results: Results, ways: Sequence[str], found: Mapping[str, float]) -> None:

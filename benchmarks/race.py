@@ -161,7 +161,7 @@ class Run:
 Runner = Callable[[Task], Run]
 
 
-class Course:
+class Track:
     """One target; reads each prompt once for all ways that are ours."""
 
     def __init__(self, target: TransformersModel, params: SamplingParams) -> None:
@@ -285,7 +285,7 @@ class Results:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
 
-    def race(self, course: Course, tasks: Sequence[Task], ways: dict[str, Runner]) -> None:
+    def race(self, track: Track, tasks: Sequence[Task], ways: dict[str, Runner]) -> None:
         """Run every task in every way; who begins moves on by one each time."""
         names = list(ways)
         for number, task in enumerate(tasks):
@@ -296,7 +296,7 @@ class Results:
             for name in names:
                 run = self.runs[task.kind][name][-1]
                 if run.token_ids != expected:
-                    run.gap = course.first_gap(task, expected, run.token_ids)
+                    run.gap = track.first_gap(task, expected, run.token_ids)
             shown = " ".join(
                 f"{name} {self.runs[task.kind][name][-1].token_s * 1000:.0f}" for name in names
             )

@@ -15,7 +15,7 @@ from readahead.lm.reuse import Reading
 from readahead.retrieval.base import Filter, Vectors
 from readahead.speculation.tokens.base import Drafter
 from readahead.speculation.tokens.context import Selected, budget_tokens, select
-from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
+from readahead.speculation.tokens.drafters import DrafterKind, ModelDrafter, make_drafter
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.speculation.tokens.refresh import RefreshingDrafter
 from readahead.speculation.tokens.transfer import trust
@@ -83,7 +83,6 @@ class Retrieved:
         """Return what drafts the answer."""
         tokens = self._config.tokens
         self._lookup = LookupDrafter(self._sources())
-        drafter: Drafter = self._lookup
         own_ids = None if self._model is None else self._own_ids(self._model)
         if self._model is not None and own_ids is not None:
             self._drafting = ModelDrafter(
@@ -92,9 +91,8 @@ class Retrieved:
                 vocabulary_size=self._target.vocabulary_size,
                 on=self._on,
             )
-            drafter = self._drafting
-            if tokens.drafter != "rag":
-                drafter = HybridDrafter(self._lookup, self._drafting)
+        kind: DrafterKind = "rag" if tokens.drafter == "rag" else "hybrid"
+        drafter = make_drafter(kind, self._lookup, self._drafting)
         if not tokens.refresh_tokens:
             return drafter
         decode = self._target.tokenizer.decode

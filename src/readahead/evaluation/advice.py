@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import get_args
 
 from readahead.config import Config
 from readahead.errors import InputError
@@ -19,10 +20,10 @@ from readahead.lm.model import TransformersModel, load_named
 from readahead.speculation.tokens import advise
 from readahead.speculation.tokens.advise import Costs
 from readahead.speculation.tokens.base import Pacer
-from readahead.speculation.tokens.drafters import check_vocabularies
+from readahead.speculation.tokens.drafters import DrafterKind, check_vocabularies
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 
-WAYS = ("lookup", "rag", "hybrid")
+WAYS = get_args(DrafterKind)
 NUM_RUNS = 3  # of each way to decode, taking turns
 TRIED_GAMMA = 4  # of the model drafter alone, so that its acceptance is seen where it does not pay
 Progress = Callable[[int, int, str], None]

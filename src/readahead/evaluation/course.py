@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 import torch
 
@@ -23,15 +24,16 @@ from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.advise import Costs
-from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Drafter, Pacer
+from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Pacer
 from readahead.speculation.tokens.context import budget_tokens, select
 from readahead.speculation.tokens.decode import Tally
-from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
+from readahead.speculation.tokens.drafters import DrafterKind, ModelDrafter, make_drafter
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from readahead.types import Passage
 
-PLAIN = "plain"
+Way = DrafterKind | Literal["plain"]
+PLAIN: Literal["plain"] = "plain"
 STEP_TOKENS = (1, 2, 5, 9, MAX_DRAFT_TOKENS + 1)
 NUM_STEPS = 5  # timed of each kind, behind one to warm up
 NUM_NEEDLES = 4
@@ -142,7 +144,7 @@ class Course:
         cache.crop(known)
         return seconds
 
-    def run(self, way: str, pacer: Pacer) -> Run:
+    def run(self, way: Way, pacer: Pacer) -> Run:
         """Decode once, counting the time behind the first token."""
         tally = Tally()
         pieces = self._pieces(way, pacer, tally)
@@ -153,26 +155,23 @@ class Course:
         seconds = self._clock.now_s() - begun_s
         return Run(ids, seconds / max(1, len(ids) - num_first), tally)
 
-    def _pieces(self, way: str, pacer: Pacer, tally: Tally) -> Iterator[Piece]:
+    def _pieces(self, way: Way, pacer: Pacer, tally: Tally) -> Iterator[Piece]:
         prompt_ids, cache = self._task.prompt_ids, self._cache.fork()
         if way == PLAIN:
             return stream(self._target, prompt_ids, self._params, cache=cache)
-        drafter = self._made(way)
+        model = None if way == "lookup" else self._model_drafter()
+        drafter = make_drafter(way, LookupDrafter(Sources(self._task.texts)), model)
         return decode.stream(
             self._target, prompt_ids, self._params, drafter, pacer=pacer, cache=cache, tally=tally
         )
 
-    def _made(self, way: str) -> Drafter:
-        lookup = LookupDrafter(Sources(self._task.texts))
-        if way == "lookup":
-            return lookup
-        model = ModelDrafter(
+    def _model_drafter(self) -> ModelDrafter:
+        return ModelDrafter(
             self._drafter,
             self._task.drafter_ids,
             vocabulary_size=self._target.vocabulary_size,
             on=Reading(self._own_cache.fork(), self._task.drafter_ids[:-1]),
         )
-        return model if way == "rag" else HybridDrafter(lookup, model)
 
 
 def _read(model: CachedModel, prompt_ids: Sequence[int]) -> Cache:

@@ -17,12 +17,13 @@ from readahead.lm.sample import SamplingParams
 from readahead.plain import sampling_params
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
-from readahead.speculation.tokens.base import Drafter, Pacer
+from readahead.speculation.tokens.base import Pacer
 from readahead.speculation.tokens.decode import Tally
 from readahead.speculation.tokens.drafters import (
-    HybridDrafter,
+    DrafterKind,
     ModelDrafter,
     check_vocabularies,
+    make_drafter,
 )
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
@@ -106,7 +107,9 @@ class Runner:
             cache = reader.fork(_beginning(prompt))
             pieces = stream(reader.model, prompt.token_ids, self.params, cache=cache, trace=trace)
         else:
-            drafter = self._make(setting, asked)
+            kind: DrafterKind = setting.kind if setting.kind in ("lookup", "hybrid") else "rag"
+            model = None if kind == "lookup" else self._model_drafter(asked)
+            drafter = make_drafter(kind, LookupDrafter(Sources(asked.copied)), model)
             pieces = decode.stream(
                 self.target,
                 asked.prompt.token_ids,
@@ -123,18 +126,14 @@ class Runner:
             timed.add(piece.text, piece.token_ids)
         return self._told(setting, asked, timed, tally, index_s)
 
-    def _make(self, setting: Setting, asked: Asked) -> Drafter:
-        lookup = LookupDrafter(Sources(asked.copied))
-        if setting.kind == "lookup":
-            return lookup
+    def _model_drafter(self, asked: Asked) -> ModelDrafter:
         ids = _beginning(asked.own)
-        model = ModelDrafter(
+        return ModelDrafter(
             self.drafter,
             asked.own.token_ids,
             vocabulary_size=self.target.vocabulary_size,
             on=Reading(self._drafter.fork(ids), ids),
         )
-        return HybridDrafter(lookup, model) if setting.kind == "hybrid" else model
 
     def _rule(self, setting: Setting, asked: Asked) -> Rule:
         return dynamic(setting.rule, asked.trust) if setting.kind == "dynamic" else setting.rule

@@ -2,7 +2,7 @@ import torch
 
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
-from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter
+from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter, make_drafter
 from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
@@ -86,3 +86,11 @@ def test_a_hybrid_copies_where_it_can_and_asks_elsewhere(model: TransformersMode
     # A copied token has no q, a drawn one has.
     for kind, q in zip(got.kinds, got.q, strict=True):
         assert (q is None) == (kind.source == "lookup")
+
+
+def test_a_drafter_is_made_of_what_there_is(model: TransformersModel) -> None:
+    lookup, own = LookupDrafter(), drafter(model)
+    assert make_drafter("lookup", lookup, own) is lookup
+    assert make_drafter("rag", lookup, own) is own
+    assert isinstance(make_drafter("hybrid", lookup, own), HybridDrafter)
+    assert make_drafter("hybrid", lookup, None) is lookup

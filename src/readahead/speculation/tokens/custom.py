@@ -23,7 +23,12 @@ from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Drafter, Pacer
 from readahead.speculation.tokens.decode import EXACT, Tally, stream
-from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter, check_vocabularies
+from readahead.speculation.tokens.drafters import (
+    DrafterKind,
+    ModelDrafter,
+    check_vocabularies,
+    make_drafter,
+)
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources, no_distribution
 
@@ -215,10 +220,11 @@ class RapidDecoder:
         return drafter
 
     def _drafter(self, target: _Target, model: TransformersModel | None) -> Drafter:
-        if model is None:
-            return LookupDrafter(self._sources)
-        drafter = ModelDrafter(model, self._context, vocabulary_size=target.vocabulary_size)
-        return HybridDrafter(LookupDrafter(self._sources), drafter) if self._copies else drafter
+        drafting = None
+        if model is not None:
+            drafting = ModelDrafter(model, self._context, vocabulary_size=target.vocabulary_size)
+        kind: DrafterKind = "hybrid" if self._copies else "rag"
+        return make_drafter(kind, LookupDrafter(self._sources), drafting)
 
 
 class _Target(TransformersModel):

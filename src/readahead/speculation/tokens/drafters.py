@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -20,9 +21,12 @@ from readahead.lm.batch import prefill
 from readahead.lm.node import num_shared
 from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams, distribution, draw
-from readahead.speculation.tokens.base import Kind, Pacer, Proposal
+from readahead.speculation.tokens.base import Drafter, Kind, Pacer, Proposal
 from readahead.speculation.tokens.lookup import Copied, LookupDrafter, no_distribution
 from readahead.trace import Trace
+
+DrafterKind = Literal["lookup", "rag", "hybrid"]
+"""Tokens are copied, or a model drafts them that reads what was retrieved, or either."""
 
 UNKNOWN = Kind("model", 0)
 # What the drafter gives its own token at least, for levels 2, 3, …; below all of them is 1.
@@ -265,6 +269,13 @@ class HybridDrafter:
                 draft.add(self._model.draw(draft.ids, pacer), pacer)
             place = place.after(draft.ids[-1])
         return draft.proposal()
+
+
+def make_drafter(kind: DrafterKind, lookup: LookupDrafter, model: ModelDrafter | None) -> Drafter:
+    """Return the drafter of a kind; without a model that is ``lookup``, whatever was asked for."""
+    if kind == "lookup" or model is None:
+        return lookup
+    return model if kind == "rag" else HybridDrafter(lookup, model)
 
 
 class _Draft:
