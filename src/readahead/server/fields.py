@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from readahead.retrieval.schema import storable
 
 MAX_TEXT_CHARS = 20_000
+MAX_DEPTH = 32  # as of the metadata of a document
 
 
 def _mended(value: object) -> object:
@@ -16,7 +17,22 @@ def _mended(value: object) -> object:
     return storable(value) if isinstance(value, str) else value
 
 
+def _shallow(value: object) -> object:
+    if not _fits(value, MAX_DEPTH):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _fits(value: object, num_levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    items = value.values() if isinstance(value, dict) else value
+    return num_levels > 0 and all(_fits(item, num_levels - 1) for item in items)
+
+
 AnyText = Annotated[str, BeforeValidator(_mended)]
 """Any string that JSON can hold; each lone surrogate becomes U+FFFD."""
 ShortText = Annotated[AnyText, Field(max_length=MAX_TEXT_CHARS)]
 """What a person types into a line."""
+Shallow = Annotated[Any, AfterValidator(_shallow)]
+"""A JSON value that is not nested too deeply to be handled further."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
+from readahead.server.fields import Shallow
 from readahead.server.problems import Problem
 from readahead.types import PassageKind
 
@@ -22,7 +21,7 @@ class Scope(BaseModel):
 
     documents: list[str] = Field([], max_length=MAX_NAMES, description="names or ids")
     kinds: list[PassageKind] = Field([], max_length=16)
-    metadata: dict[str, Any] = Field(
+    metadata: dict[str, Shallow] = Field(
         {}, max_length=MAX_CONDITIONS, description="keys that must have exactly these values"
     )
 
