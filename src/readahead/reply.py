@@ -106,6 +106,7 @@ class Reply:
             events, citing.citations = [text], []
         yield from map(self._said, events)
         answer = self._answer(citing.tally, citing.citations, finish_reason)
+        self._trace.attributes["abstained"] = abstained
         yield replace(answer, confidence=confidence, abstained=abstained, audit=audit or {})
 
     def nothing_found(self) -> Iterator[Event]:
@@ -132,6 +133,7 @@ class Reply:
                 for c in citations
             ],
             "finish_reason": finish_reason,
+            "abstained": tally.abstained,
             "ttft_s": self._ttft_s,
             "e2e_s": e2e_s,
         }
