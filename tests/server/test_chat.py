@@ -12,6 +12,9 @@ from openai import BadRequestError, NotFoundError, OpenAI, Stream
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from starlette.testclient import TestClient
 
+from readahead.lm.generate import generate
+from readahead.lm.messages import message_ids
+from readahead.lm.sample import SamplingParams
 from readahead.server.state import Service
 
 QUESTION = "How deep is Lake Baikal?"
@@ -288,3 +291,91 @@ def test_a_short_answer_does_not_wait_for_a_long_one(openai: OpenAI) -> None:
     ask_for("short", 5)
     long.join()
     assert ended == ["short", "long"]
+
+
+def spoken(openai: OpenAI, **more: object) -> ChatCompletion:
+    return ask(openai, model="tiny", max_tokens=8, **more)
+
+
+def test_the_bare_target_answers_from_no_documents(openai: OpenAI, service: Service) -> None:
+    answer = spoken(openai, temperature=0)
+    target = service.loaded.target
+    ids = message_ids(target.tokenizer, [("user", QUESTION)], 2000)
+    (expected,) = generate(target, [ids], SamplingParams(max_new_tokens=8))
+    assert answer.choices[0].message.content == expected.text
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == len(ids)
+    assert "readahead" not in (answer.model_extra or {})
+
+
+def test_the_bare_target_tells_log_probabilities(openai: OpenAI, service: Service) -> None:
+    answer = spoken(openai, temperature=0, logprobs=True, top_logprobs=3)
+    told = answer.choices[0].logprobs
+    assert told is not None and told.content is not None
+    assert answer.usage is not None and len(told.content) == answer.usage.completion_tokens
+    for token in told.content:
+        assert token.top_logprobs[0].logprob == token.logprob  # the most likely, at temperature 0
+        assert len(token.top_logprobs) == 3
+    written = b"".join(bytes(token.bytes or []) for token in told.content)
+    assert written.decode("utf-8", "replace").startswith(answer.choices[0].message.content or "?")
+    chunks = stream(
+        openai, model="tiny", max_tokens=8, temperature=0, logprobs=True, top_logprobs=3
+    )
+    streamed = [
+        token
+        for chunk in chunks
+        if chunk.choices[0].logprobs is not None
+        for token in chunk.choices[0].logprobs.content or []
+    ]
+    assert streamed == told.content
+
+
+def test_the_bare_target_draws_choices_apart_and_reads_instructions(openai: OpenAI) -> None:
+    texts = [choice.message.content for choice in spoken(openai, n=3, seed=1).choices]
+    assert len(set(texts)) == 3
+    instructed = [{"role": "developer", "content": "Be brief."}, *ASKED]
+    told, untold = spoken(openai, messages=instructed), spoken(openai)
+    assert told.usage is not None and untold.usage is not None
+    assert told.usage.prompt_tokens > untold.usage.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"extra_body": {"readahead": {}}}, "readahead"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ],
+)
+def test_what_the_bare_target_does_not_serve_is_named(
+    openai: OpenAI, more: dict[str, object], param: str
+) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        spoken(openai, **more)
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["param"] == param
+
+
+def test_a_session_goes_on_with_what_was_said(
+    openai: OpenAI, client: TestClient, service: Service
+) -> None:
+    id = client.post("/v1/sessions", json={}).json()["id"]
+    client.post(f"/v1/sessions/{id}/typing", json={"text": QUESTION})
+    in_session = {"readahead": {"session": id}}
+    first = ask(openai, extra_body=in_session)
+    assert extension(first)["session"] == id
+    assert first.choices[0].message.content == ask(openai).choices[0].message.content
+    second = ask(openai, extra_body=in_session)
+    assert first.usage is not None and second.usage is not None
+    assert second.usage.prompt_tokens > first.usage.prompt_tokens
+    short = ask(openai, max_tokens=2, extra_body=in_session)
+    assert short.usage is not None and short.usage.completion_tokens == 2
+    assert len(client.get(f"/v1/sessions/{id}").json()["turns"]) == 3
+    with pytest.raises(NotFoundError):
+        ask(openai, extra_body={"readahead": {"session": "nobodys"}})
+    for more in ({"messages": [{"role": "system", "content": "Hi"}, *ASKED]}, {"n": 2}):
+        with pytest.raises(BadRequestError):
+            ask(openai, extra_body=in_session, **more)
+    with pytest.raises(BadRequestError) as caught:
+        ask(openai, extra_body={"readahead": {"session": id, "method": "plain"}})
+    assert caught.value.param == "readahead.method"

@@ -8,6 +8,8 @@ from readahead.engine import Engine
 from readahead.evidence.markers import Markers
 from readahead.lm.base import Cancelled
 from readahead.lm.dialogue import Exchange
+from readahead.lm.sample import SamplingParams
+from readahead.plain import sampling_params
 from readahead.reply import Event
 from readahead.server.dialogue import Dialogue
 from readahead.server.problems import Problem
@@ -33,6 +35,11 @@ def answer_events(
         cancelled: Asked between two model steps.
     """
     extension = chat.readahead or Extension()
+    if extension.session is not None:
+        served = tenant.sessions.get(extension.session)
+        params = _params(tenant, chat)
+        yield from served.submit(dialogue.question, params=params, cancelled=cancelled)
+        return
     engine = _engine(tenant, chat, extension, dialogue, index)
     filter = extension.filter(engine.knowledge.store)
     if extension.method == "prefetch":
@@ -104,6 +111,13 @@ def _check_session(chat: ChatRequest, extension: Extension, dialogue: Dialogue) 
         )
     if (chat.n or 1) > 1:
         raise Problem(400, "A session gives one answer at a time.", param="n")
+
+
+def _params(tenant: Tenant, chat: ChatRequest) -> SamplingParams | None:
+    """Return how a session's answer is decoded; None: as it was when it was begun ahead."""
+    if not chat.is_sampled:
+        return None
+    return sampling_params(chat.generation(tenant.engine.config.generation, chat.max_new_tokens))
 
 
 def _engine(

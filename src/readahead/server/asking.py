@@ -18,6 +18,7 @@ from fastapi import Request
 from readahead.lm.base import Cancelled
 from readahead.server.admission import Admission
 from readahead.server.problems import Problem
+from readahead.server.state import Caller, Service
 
 T = TypeVar("T")
 Make = Callable[[Cancelled], Generator[T]]
@@ -127,3 +128,29 @@ class _Failed:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+async def begun(
+    request: Request, service: Service, caller: Caller, make: Make[T]
+) -> AsyncIterator[T]:
+    """Return the events of an answer, once the first of them is there.
+
+    What is wrong with a request shows by then, while there is a status to tell it with.
+
+    Raises:
+        Problem: 429, too many wait; 499, the client has left; or whatever ``make`` raises first.
+    """
+    name = caller.tenant or caller.key
+    asking = Asking(make, service.admission, name, service.threads)
+    events = (await asking.begin(request)).events()
+    try:
+        first = await anext(events)
+    except StopAsyncIteration:
+        return events
+    return _behind(first, events)
+
+
+async def _behind(first: T, events: AsyncIterator[T]) -> AsyncIterator[T]:
+    yield first
+    async for event in events:
+        yield event

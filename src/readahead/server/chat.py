@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Generator
 from functools import partial
 from typing import Annotated
@@ -12,7 +13,8 @@ from fastapi.responses import JSONResponse
 from readahead.lm.base import Cancelled
 from readahead.reply import Event
 from readahead.server.answering import answer_events, check
-from readahead.server.asking import Asking
+from readahead.server.asking import begun
+from readahead.server.barechat import Spoken, check_bare, written
 from readahead.server.dialogue import Dialogue, read_messages
 from readahead.server.problems import Problem
 from readahead.server.replies import (
@@ -24,7 +26,7 @@ from readahead.server.replies import (
     usage_json,
 )
 from readahead.server.schemas import ChatRequest
-from readahead.server.state import CallerOf, ServiceOf, Tenant, TenantOf
+from readahead.server.state import Caller, CallerOf, Service, ServiceOf, Tenant, TenantOf
 from readahead.server.stream import streamed
 from readahead.types import Answer, Citation
 
@@ -49,44 +51,55 @@ async def complete_chat(
         limit = service.config.server.max_choices
         raise Problem(400, f"n is {num_choices}; it may be at most {limit}.", param="n")
     if chat.model != MODEL:
+        return await _bare(request, chat, service, caller, num_choices)
+    dialogue = read_messages(chat.messages)
+    check(chat, dialogue)
+    make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
+    events = await begun(request, service, caller, make)
+    envelope = Envelope(chat.model)
+    if chat.stream:
+        return streamed(_chunks(events, envelope, chat))
+    return JSONResponse(await _whole(events, envelope, chat))
+
+
+async def _bare(
+    request: Request, chat: ChatRequest, service: Service, caller: Caller, num_choices: int
+) -> Response:
+    """Answer with the target alone, if that is what was asked for."""
+    target = await asyncio.to_thread(lambda: service.loaded.target)
+    if chat.model != target.name:
         raise Problem(
             404,
             f"There is no model {chat.model!r}; GET /v1/models lists them.",
             param="model",
             code="model_not_found",
         )
-    dialogue = read_messages(chat.messages)
-    check(chat, dialogue)
-    asking = Asking(
-        partial(_choices, tenant, chat, dialogue, num_choices),
-        service.admission,
-        caller.tenant or caller.key,
-        service.threads,
-    )
-    events = (await asking.begin(request)).events()
-    # What is wrong with the request shows before the first event, while there is a status to tell.
-    first = await anext(events, None)
-    envelope = Envelope(chat.model)
-    events = _behind(first, events)
+    check_bare(chat)
+    make = partial(written, service, caller, chat, num_choices)
+    events = await begun(request, service, caller, make)
+    spoken = Spoken(target.tokenizer, chat, Envelope(chat.model))
     if chat.stream:
-        return streamed(_chunks(events, envelope, chat))
-    return JSONResponse(await _whole(events, envelope, chat))
+        return streamed(spoken.chunks(events))
+    return JSONResponse(await spoken.whole(events))
 
 
 def _choices(
-    tenant: Tenant, chat: ChatRequest, dialogue: Dialogue, num: int, cancelled: Cancelled
+    service: Service,
+    caller: Caller,
+    tenant: Tenant,
+    chat: ChatRequest,
+    dialogue: Dialogue,
+    num: int,
+    cancelled: Cancelled,
 ) -> Generator[Indexed]:
     """Yield the events of all choices, one choice after the other."""
     for index in range(num):
-        for event in answer_events(tenant, chat, dialogue, index, cancelled):
+        events = answer_events(tenant, chat, dialogue, index, cancelled)
+        for event in service.metrics.timed(events):
+            if isinstance(event, Answer):
+                usage = event.usage
+                service.budgets.spend(caller, usage.prompt_tokens + usage.completion_tokens)
             yield index, event
-
-
-async def _behind(first: Indexed | None, events: AsyncIterator[Indexed]) -> AsyncIterator[Indexed]:
-    if first is not None:
-        yield first
-    async for event in events:
-        yield event
 
 
 async def _whole(

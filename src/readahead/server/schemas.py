@@ -145,6 +145,12 @@ class ChatRequest(Sampling):
         """Return the length limit of the answer."""
         return self.max_completion_tokens or self.max_tokens
 
+    @property
+    def is_sampled(self) -> bool:
+        """Return whether it says how tokens are chosen, or how many."""
+        chosen = "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "stop"
+        return any(getattr(self, name) is not None for name in (*chosen, "max_new_tokens"))
+
 
 SETTINGS = (
     "retrieval.k",
