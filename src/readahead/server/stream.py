@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from fastapi.responses import StreamingResponse
 
+from readahead.server.logs import failed
 from readahead.server.problems import problem_of
 
 DONE = b"data: [DONE]\n\n"
@@ -23,7 +24,9 @@ async def framed(values: AsyncIterator[Mapping[str, object]]) -> AsyncIterator[b
         async for value in values:
             yield frame(value)
     except Exception as error:
-        yield frame(problem_of(error).body)
+        problem = problem_of(error)
+        failed(problem.status)
+        yield frame(problem.body)
         return
     yield DONE
 
