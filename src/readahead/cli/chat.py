@@ -17,6 +17,7 @@ from readahead.cli.options import (
     Drafting,
     DraftTokens,
     Eta,
+    Inject,
     Kb,
     LexicalOnly,
     Mode,
@@ -24,12 +25,13 @@ from readahead.cli.options import (
     Target,
     TopK,
     decoded,
+    given,
     note_words_only,
     of_tokens,
     settings,
 )
 from readahead.cli.output import note, one_line, print_answer, working
-from readahead.cli.questions import WAITED_FOR, Inject, awaited
+from readahead.cli.questions import WAITED_FOR, awaited
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
 
@@ -69,7 +71,7 @@ def chat(
     lexical_only: LexicalOnly = False,
 ) -> None:
     """Talk about the documents; what a question will need is read while it is typed."""
-    of_rapid = {name: context.params[name] for name in OF_RAPID}
+    of_rapid = given(context, OF_RAPID)
     _check_method(method, inject, of_rapid)
     config = settings(
         context,
@@ -104,10 +106,10 @@ def _check_method(method: str, inject: bool | None, of_rapid: Mapping[str, objec
             f"--inject is of the method {PREFETCH}, not of {method!r}, which reads all there is.",
             remedy="Leave it out.",
         )
-    given = [name for name, value in of_rapid.items() if value is not None]
-    if given and method == PREFETCH:
+    named = [name for name, value in of_rapid.items() if value is not None]
+    if named and method == PREFETCH:
         raise InputError(
-            f"--{given[0].replace('_', '-')} is of the method {RAPID}, not of {method!r}.",
+            f"--{named[0].replace('_', '-')} is of the method {RAPID}, not of {method!r}.",
             remedy=f"Add: --method {RAPID} --document NAME",
         )
 

@@ -17,6 +17,9 @@ _METHODS_OF = {
     "eta": (RAPID,),
     "draft_tokens": (RAPID,),
 }
+OPTIONS = tuple(_METHODS_OF)
+"""The options that not all methods have."""
+
 _MODES_WITH_ETA = ("augmented", "paper")
 
 

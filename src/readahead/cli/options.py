@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, get_args
 
@@ -92,6 +93,46 @@ DraftTokens = Annotated[
         help="Of rapid: for each forward pass; 0: as many as measured costs make worth it.",
     ),
 ]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="Any text; - reads stdin.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="METHOD",
+        help="plain: retrieve, then answer; drafts: draft several answers small, and choose by "
+        "evidence; rapid: read a whole document, that of --document or of the best passage, "
+        "and draft tokens from its best part.",
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None, typer.Option(metavar="N", help="The answer's length limit, in tokens.")
+]
+Temperature = Annotated[
+    float | None, typer.Option(metavar="T", help="0 takes the most likely token.")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seeds the sampling.")]
+Inject = Annotated[
+    bool | None,
+    typer.Option(
+        "--inject",
+        help="Retrieve again while the answer is written, if its passages seem to lack it.",
+    ),
+]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P",
+        help="Of drafts: strict, lenient, or the probability of being right from which on to "
+        "answer.",
+    ),
+]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Show all drafts, why one was chosen, and its evidence; of rapid, what draft tokens "
+        "came to.",
+    ),
+]
 TopK = Annotated[int | None, typer.Option("-k", metavar="N", help="How many passages.")]
 
 
@@ -112,22 +153,27 @@ def settings(
         ConfigError: A setting is not usable.
         InputError: The knowledge base is not a folder.
     """
-    given = {name.replace("__", "."): value for name, value in flags.items()}
-    given |= {
+    set_to = {name.replace("__", "."): value for name, value in flags.items()}
+    set_to |= {
         "retrieval.k": k,
         "models.target": target,
         "models.device": device,
         "models.dtype": dtype,
     }
-    given["kb"] = context.obj if kb is None else kb  # behind the command, else in front of it
+    set_to["kb"] = context.obj if kb is None else kb  # behind the command, else in front of it
     if lexical_only:
-        given["retrieval.mode"] = "lexical"
-    config = load_config(given)
+        set_to["retrieval.mode"] = "lexical"
+    config = load_config(set_to)
     if config.kb.is_file():
         raise InputError(
             f"The knowledge base {config.kb} is a file.", remedy="Choose a folder with --kb."
         )
     return config
+
+
+def given(context: typer.Context, names: Iterable[str]) -> dict[str, object]:
+    """Return what some options of a command were given; None or False if they were not."""
+    return {name: context.params[name] for name in names}
 
 
 def threshold_of(text: str | None) -> str | float | None:

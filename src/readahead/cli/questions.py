@@ -9,23 +9,32 @@ import typer
 
 from readahead.cli.explain import evidence, tables
 from readahead.cli.filters import Documents, Kinds, Metadata, search_filter
-from readahead.cli.methods import DRAFTS, RAPID, check_options
+from readahead.cli.methods import DRAFTS, OPTIONS, PLAIN, RAPID, check_options
 from readahead.cli.options import (
     Device,
     Drafter,
     Drafting,
     DraftTokens,
     Eta,
+    Explain,
+    Inject,
     Json,
     Kb,
     LexicalOnly,
+    MaxNewTokens,
+    Method,
     Mode,
     Precision,
     Preset,
+    Question,
+    Seed,
     Target,
+    Temperature,
+    Threshold,
     TopK,
+    given,
     note_words_only,
-    one_of,
+    of_tokens,
     settings,
     text_of,
     threshold_of,
@@ -51,36 +60,6 @@ from readahead.types import Answer, Citation
 if TYPE_CHECKING:
     from readahead.engine import Engine
 
-MaxNewTokens = Annotated[
-    int | None, typer.Option(metavar="N", help="The answer's length limit, in tokens.")
-]
-Temperature = Annotated[
-    float | None, typer.Option(metavar="T", help="0 takes the most likely token.")
-]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Seeds the sampling.")]
-Inject = Annotated[
-    bool | None,
-    typer.Option(
-        "--inject",
-        help="Retrieve again while the answer is written, if its passages seem to lack it.",
-    ),
-]
-Threshold = Annotated[
-    str | None,
-    typer.Option(
-        metavar="P",
-        help="Of drafts: strict, lenient, or the probability of being right from which on to "
-        "answer.",
-    ),
-]
-Explain = Annotated[
-    bool,
-    typer.Option(
-        "--explain",
-        help="Show all drafts, why one was chosen, and its evidence; of rapid, what draft tokens "
-        "came to.",
-    ),
-]
 WAITED_FOR = {DRAFTS: "Drafting", RAPID: "Reading the document"}
 SHOWN_CELLS = 240
 
@@ -117,17 +96,9 @@ def search(
 
 def ask(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Any text; - reads stdin.")],
+    question: Question,
     kb: Kb = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD",
-            help="plain: retrieve, then answer; drafts: draft several answers small, and choose by "
-            "evidence; rapid: read a whole document, that of --document or of the best passage, "
-            "and draft tokens from its best part.",
-        ),
-    ] = "plain",
+    method: Method = PLAIN,
     k: TopK = None,
     target: Target = None,
     drafter: Drafter = None,
@@ -166,38 +137,27 @@ def ask(
         models__drafter=drafter,
         drafts__preset=preset,
         drafts__threshold=threshold_of(threshold),
-        tokens__drafter=one_of("--drafting", drafting, "drafter"),
-        tokens__mode=one_of("--mode", mode, "mode"),
-        tokens__eta=eta,
-        tokens__num_draft_tokens=draft_tokens,
+        **of_tokens(drafting, mode, eta, draft_tokens),
     )
-    check_options(
-        method,
-        config,
-        explain=explain,
-        drafter=drafter,
-        inject=inject,
-        preset=preset,
-        threshold=threshold,
-        drafting=drafting,
-        mode=mode,
-        eta=eta,
-        draft_tokens=draft_tokens,
-    )
+    check_options(method, config, **given(context, OPTIONS))
     text = text_of(question)
     with KnowledgeBase.open(config, create=False) as knowledge:
         note_words_only(knowledge)
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
-        engine = _engine(knowledge, method)
+        events = _engine(knowledge, method).stream(text, method=method, filter=chosen)
         if as_json:
-            with waiting(WAITED_FOR.get(method, "Answering")):
-                answer = engine.ask(text, method=method, filter=chosen)
-            say_json(answer_json(answer))
+            _say_json(events, method)
             return
-        events = engine.stream(text, method=method, filter=chosen)
         answer = print_answer(awaited(events, WAITED_FOR.get(method, "Answering")))
         if explain:
             _explain(answer, knowledge)
+
+
+def _say_json(events: Iterator[str | Citation | Answer], method: str) -> None:
+    with waiting(WAITED_FOR.get(method, "Answering")):
+        *_, answer = events
+    assert isinstance(answer, Answer)
+    say_json(answer_json(answer))
 
 
 def awaited(

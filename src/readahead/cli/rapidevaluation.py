@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import DONE_WITH_FAILURES, counting, note, one_line, say, say_json
+from readahead.config import Config
 from readahead.errors import InputError
 from readahead.evaluation.longcases import LongCase, behind_history
 from readahead.evaluation.longdocs import Task, read_long_cases
@@ -26,6 +28,8 @@ from readahead.knowledge import load_embedder
 
 if TYPE_CHECKING:
     from readahead.evaluation.rapid import Figures, RapidReport
+    from readahead.evaluation.rapidrun import Runner
+    from readahead.evaluation.rapidsettings import Setting
 
 SHOWN_CELLS = 80
 NUM_DIALOGUES = 10
@@ -125,29 +129,10 @@ def evaluate_rapid(
     if (questions is None) == (needles is None):
         raise InputError("Give --questions FILE or --needles N, and not both.")
     cases = _read(questions, task, n) if questions else []
-    from readahead.evaluation.rapid import evaluate_rapid as evaluate
-    from readahead.evaluation.rapidrun import Runner
-    from readahead.evaluation.rapidsettings import DEFAULT_SETTINGS, read_settings
-
-    named = DEFAULT_SETTINGS if named is None else named
-    read_settings(named, eta=0.0)  # before models are loaded, which takes seconds
-    runner = Runner.load(config)
-    for number in range(needles or 0):
-        tokenizer = runner.target.tokenizer
-        cases.append(make_needles(tokens, tokenizer, config.generation.seed + number, kind=kind))
-    laws = config.tokens
-    asked = read_settings(named, eta=runner.eta, weight=laws.weight, tail=laws.tail)
-    embedder = None if config.retrieval.mode == "lexical" else load_embedder(config.models)
-    with counting("Answering", quiet=as_json) as count:
-        report = evaluate(
-            cases,
-            runner,
-            asked,
-            max_context_tokens=max_context,
-            embedder=embedder,
-            unrelated=unrelated,
-            progress=count,
-        )
+    runner, asked = _loaded(config, named)
+    seeds = range(config.generation.seed, config.generation.seed + (needles or 0))
+    cases += [make_needles(tokens, runner.target.tokenizer, one, kind=kind) for one in seeds]
+    report = _compared(cases, runner, asked, max_context, unrelated=unrelated, quiet=as_json)
     if as_json:
         say_json(report.to_json())
     else:
@@ -156,6 +141,42 @@ def evaluate_rapid(
         note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
     if report.failed:
         raise typer.Exit(DONE_WITH_FAILURES)
+
+
+def _loaded(config: Config, named: str | None) -> tuple[Runner, list[Setting]]:
+    """Return the models, and the settings that are compared."""
+    from readahead.evaluation.rapidrun import Runner
+    from readahead.evaluation.rapidsettings import DEFAULT_SETTINGS, read_settings
+
+    named = DEFAULT_SETTINGS if named is None else named
+    read_settings(named, eta=0.0)  # before models are loaded, which takes seconds
+    runner, laws = Runner.load(config), config.tokens
+    return runner, read_settings(named, eta=runner.eta, weight=laws.weight, tail=laws.tail)
+
+
+def _compared(
+    cases: Sequence[LongCase],
+    runner: Runner,
+    asked: Sequence[Setting],
+    max_context: int | None,
+    *,
+    unrelated: bool,
+    quiet: bool,
+) -> RapidReport:
+    from readahead.evaluation.rapid import evaluate_rapid as evaluate
+
+    config = runner.config
+    embedder = None if config.retrieval.mode == "lexical" else load_embedder(config.models)
+    with counting("Answering", quiet=quiet) as count:
+        return evaluate(
+            cases,
+            runner,
+            asked,
+            max_context_tokens=max_context,
+            embedder=embedder,
+            unrelated=unrelated,
+            progress=count,
+        )
 
 
 def _read(path: Path, task: Task | None, n: int | None) -> list[LongCase]:
