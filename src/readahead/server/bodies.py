@@ -111,4 +111,5 @@ def _too_long(max_bytes: int) -> Problem:
         413,
         f"The body is longer than {max_bytes} bytes, the most that this server takes.",
         code="too_long",
+        headers={"Connection": "close"},  # else the rest would be read, and it may have no end
     )

@@ -65,7 +65,10 @@ class Guard:
         try:
             scope.setdefault("state", {})["caller"] = self._caller(scope)
         except (Problem, ReadaheadError) as error:
-            await problem_of(error).response(scope, receive, send)
+            response = problem_of(error).response
+            if scope["method"] not in _SAFE:
+                response.headers["Connection"] = "close"  # the body is not read
+            await response(scope, receive, send)
             return
         if scope["method"] in _SAFE:
             await self._app(scope, receive, send)
@@ -92,7 +95,7 @@ class Guard:
                 503,
                 "The server ends. Ask again once it is back.",
                 code="draining",
-                headers={"Retry-After": "10", "Connection": "close"},
+                headers={"Retry-After": "10"},
             )
         if key is None:
             return Caller()
