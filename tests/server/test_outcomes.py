@@ -60,7 +60,9 @@ def test_drafts_of_parts_are_counted_with_their_faults() -> None:
             "steps": steps,
         }
 
-    drafts = [{"fault": "", "candidate": place} for place in (0, 0, 1, None)]
+    drafts: list[dict[str, object]] = [
+        {"fault": "", "candidate": place} for place in (0, 0, 1, None)
+    ]
     part = audit({"fault": "echo", "candidate": None})
     trace = Trace("ask", drafts=audit(*drafts, steps=[part]))
     assert drafts_of(trace) == {"selected": 2, "rejected": 2, "echo": 1, "saved": 2}
