@@ -34,7 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     | {"plain", "drafted", "knowledge", "speculation", "engine", "session"},
     "server": BASE
     | MIDDLE
-    | {"bare", "reply", "turns", "loading", "knowledge", "speculation", "engine", "session"},
+    | {"bare", "plain", "reply", "turns", "loading"}
+    | {"knowledge", "speculation", "engine", "session"},
     "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},
     "__main__": {"cli"},
     "__init__": BASE | MIDDLE | {"knowledge", "engine", "session"},

@@ -16,6 +16,7 @@ def test_a_vocabulary_by_bytes() -> None:
     assert sorted(tokenizer.token_bytes(i) for i in range(256)) == [bytes([i]) for i in range(256)]
     assert tokenizer.token_bytes(256) == b"<|im_end|>"
     assert tokenizer.token_bytes(100_000) == b""
+    assert [tokenizer.is_special(i) for i in (65, 256, 100_000)] == [False, True, False]
 
 
 @given(st.text(st.characters(codec="utf-8")))

@@ -32,7 +32,9 @@ class Tokenizer:
         self._text = copy.deepcopy(tokenizer)
         self._text.split_special_tokens = True
         # Some control tokens, such as Qwen's <tool_call>, are not marked as special.
-        self._added = {i: token.content for i, token in tokenizer.added_tokens_decoder.items()}
+        added = tokenizer.added_tokens_decoder
+        self._added = {i: token.content for i, token in added.items()}
+        self._special = frozenset(i for i, token in added.items() if token.special)
         self._text.add_tokens(
             [AddedToken(text, special=True, normalized=False) for text in self._added.values()],
             special_tokens=True,
@@ -78,6 +80,10 @@ class Tokenizer:
         )
         assert isinstance(text, str)
         return text
+
+    def is_special(self, token_id: int) -> bool:
+        """Return whether ``decode`` leaves the token out."""
+        return token_id in self._special
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return what a token stands for, which may be half a character; a control token's name.
