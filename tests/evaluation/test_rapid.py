@@ -17,6 +17,7 @@ from readahead.evaluation.rapidrun import Runner, num_weights
 from readahead.evaluation.rapidsettings import DEFAULT_SETTINGS, read_settings
 from readahead.lm.model import TransformersModel
 from readahead.retrieval.base import Vectors
+from readahead.speculation.tokens import refresh
 from readahead.types import Passage
 from tests.conftest import make_llama, make_tokenizer
 
@@ -31,6 +32,8 @@ CONFIG = load_config(
 DOCUMENT = "\n\n".join(
     f"The lamp of place {n} was lit in {1800 + n} by its keeper." for n in range(9)
 )
+
+SAID = "In 1806 that of 6, in 1807 that of 7."
 
 
 def case(document: str = DOCUMENT, question: str = "When was place 4 lit?") -> LongCase:
@@ -114,6 +117,27 @@ def test_another_setting_is_not_touched_by_those_before(runner: Runner) -> None:
     alone = evaluate_rapid([case()], runner, settings[-1:]).rows[0].runs["plain"]
     last = evaluate_rapid([case()], runner, settings).rows[0].runs["plain"]
     assert alone.token_ids == last.token_ids
+
+
+def test_a_drafter_may_retrieve_again_while_it_drafts(
+    model: TransformersModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny model writes no sentences, so it is said to have written one."""
+    monkeypatch.setattr(refresh, "last_sentence", lambda *_: SAID)
+    changes = {"refresh_tokens": 2, "context_share": 0.1}
+    tokens = CONFIG.tokens.model_copy(update=changes)
+    again = Runner(model, model, CONFIG.model_copy(update={"tokens": tokens}))
+    settings = read_settings("plain lookup rag hybrid", eta=5)
+    report = evaluate_rapid([case()], again, settings)
+    for name in ("lookup", "rag", "hybrid"):
+        figures = report.settings[name]
+        assert figures.identical_share == 1.0
+        assert figures.seconds["refresh_s"] > 0
+    assert report.settings["plain"].seconds["refresh_s"] == 0
+    opened = Long.open(case(), model.tokenizer, again.config, 900, None)
+    asked = ask(opened, 0, model.tokenizer, again.config, 900)
+    assert "place 7" not in asked.own.text
+    assert "place 7" in asked.refreshed(SAID).own.text
 
 
 def test_a_document_is_read_once(model: TransformersModel) -> None:

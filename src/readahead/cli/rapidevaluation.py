@@ -35,13 +35,15 @@ SHOWN_CELLS = 80
 NUM_DIALOGUES = 10
 HEAD = (
     "score", "±", "accepted", "length", "per pass", "TV to p", "same",
-    "retrieve", "read", "own read", "draft", "verify", "decode",
+    "retrieve", "read", "own read", "draft", "refresh", "verify", "decode",
 )  # fmt: skip
+PARTS = ("prefill", "drafter_prefill", "draft", "refresh", "verify", "decode")
 LEGEND = (
     "accepted: of the draft tokens; length: 1 + accepted / rounds; per pass: tokens a forward pass "
     "of\nthe target; TV to p: how far the tokens' law is off the target's; same: answers that are "
     "those of plain\nseconds an answer: retrieve (index and search), read (the target's prompt), "
-    "own read (the drafter's),\ndraft and verify, and decode: all from the first token to the last"
+    "own read (the drafter's),\ndraft, refresh (retrieve and read again meanwhile), verify, and "
+    "decode: all from the first token to the last"
 )
 Questions = Annotated[
     Path | None,
@@ -215,8 +217,5 @@ def _cells(figures: Figures) -> tuple[float | None, ...]:
         figures.mean_gap,
         figures.identical_share,
         seconds["index_s"] + seconds["retrieval_s"],
-        *(
-            seconds[part]
-            for part in ("prefill_s", "drafter_prefill_s", "draft_s", "verify_s", "decode_s")
-        ),
+        *(seconds[f"{part}_s"] for part in PARTS),
     )

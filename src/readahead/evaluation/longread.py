@@ -6,7 +6,7 @@ loses its middle before anything is retrieved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -158,22 +158,45 @@ class Long:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a document that the drafter reads.
+
+    Attributes:
+        own: The drafter's prompt.
+        copied: Token ids of the passages, best first.
+        selected: Their places.
+        similarities: Of what was searched for and every passage of the document.
+        retrieval_s: What finding them took.
+    """
+
+    own: Prompt
+    copied: tuple[tuple[int, ...], ...]
+    selected: Selected
+    similarities: Sequence[float]
+    retrieval_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What is read for one question.
 
     Attributes:
         prompt: The target's.
-        own: The drafter's.
-        copied: Token ids of the passages that the drafter reads, best first.
+        part: What the drafter reads.
         trust: How much the retrieval is to be trusted, see ``transfer.trust``.
+        refreshed: From a sentence of the answer to what the drafter reads for both.
     """
 
     turn: Turn
     prompt: Prompt
-    own: Prompt
-    copied: tuple[tuple[int, ...], ...]
+    part: Part
     trust: float
-    retrieval_s: float
+    refreshed: Callable[[str], Part]
+
+    @property
+    def own(self) -> Prompt:
+        """Return the drafter's prompt."""
+        return self.part.own
 
 
 def ask(
@@ -201,22 +224,30 @@ def ask(
     """
     turn, shown = long.case.turns[number], other or long
     exchanges = _exchanges(long.case.turns[:number], tokenizer)
-    prompt, own = (
+    prompt, whole = (
         build_dialogue(tokenizer, turn.prompt, some, exchanges, max_tokens=max_prompt_tokens).prompt
         for some in (long.passages, shown.passages)
     )
-    trace = Trace("retrieve")
-    similarities = ranking = shown.index.similarities(turn.question)
+
+    def part(query: str) -> Part:
+        trace = Trace("retrieve")
+        similarities = shown.index.similarities(query)
+        selected = _selected(similarities, whole, config)
+        retrieval_s = trace.now_s()
+        copied = tuple(whole.token_ids[slice(*whole.spans[n])] for n in selected.best_first)
+        passages = [whole.passages[place] for place in selected.places]
+        own = build_dialogue(
+            tokenizer, turn.prompt, passages, exchanges, max_tokens=max_prompt_tokens
+        ).prompt
+        return Part(own, copied, selected, similarities, retrieval_s)
+
+    query = turn.question if other is None else other.case.turns[-1].question
+    first = part(query)
+    similarities = first.similarities
     if other is not None:
-        ranking = shown.index.similarities(other.case.turns[-1].question)
-    selected = _selected(ranking, own, config)
-    retrieval_s = trace.now_s()
-    copied = tuple(own.token_ids[slice(*own.spans[place])] for place in selected.best_first)
-    passages = [own.passages[place] for place in selected.places]
-    own = build_dialogue(
-        tokenizer, turn.prompt, passages, exchanges, max_tokens=max_prompt_tokens
-    ).prompt
-    return Asked(turn, prompt, own, copied, trust(similarities, selected), retrieval_s)
+        similarities = shown.index.similarities(turn.question)
+    trusted = trust(similarities, first.selected)
+    return Asked(turn, prompt, first, trusted, lambda sentence: part(f"{query} {sentence}"))
 
 
 def _selected(ranking: Sequence[float], prompt: Prompt, config: Config) -> Selected:

@@ -9,6 +9,7 @@ from typing import Self
 from readahead.config import Config
 from readahead.evaluation.longread import Asked, Reader
 from readahead.evaluation.rapidsettings import ALONE, Setting
+from readahead.lm.base import Cancelled, never
 from readahead.lm.generate import stream
 from readahead.lm.model import TransformersModel, load_named
 from readahead.lm.prompt import Prompt, joined
@@ -17,7 +18,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.plain import sampling_params
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
-from readahead.speculation.tokens.base import Pacer
+from readahead.speculation.tokens.base import Drafter, Pacer
 from readahead.speculation.tokens.decode import Tally
 from readahead.speculation.tokens.drafters import (
     DrafterKind,
@@ -27,6 +28,8 @@ from readahead.speculation.tokens.drafters import (
 )
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
+from readahead.speculation.tokens.refresh import RefreshingDrafter
+from readahead.speculation.tokens.summary import phases
 from readahead.speculation.tokens.transfer import dynamic, eta_preset
 from readahead.trace import Trace
 
@@ -107,14 +110,11 @@ class Runner:
             cache = reader.fork(_beginning(prompt))
             pieces = stream(reader.model, prompt.token_ids, self.params, cache=cache, trace=trace)
         else:
-            kind: DrafterKind = setting.kind if setting.kind in ("lookup", "hybrid") else "rag"
-            model = None if kind == "lookup" else self._model_drafter(asked)
-            drafter = make_drafter(kind, LookupDrafter(Sources(asked.copied)), model)
             pieces = decode.stream(
                 self.target,
                 asked.prompt.token_ids,
                 self.params,
-                drafter,
+                self._make(setting, asked),
                 rule=self._rule(setting, asked),
                 pacer=self._pacer(setting.name),
                 cache=self._target.fork(_beginning(asked.prompt)),
@@ -125,6 +125,17 @@ class Runner:
         for piece in pieces:
             timed.add(piece.text, piece.token_ids)
         return self._told(setting, asked, timed, tally, index_s)
+
+    def _make(self, setting: Setting, asked: Asked) -> Drafter:
+        kind: DrafterKind = setting.kind if setting.kind in ("lookup", "hybrid") else "rag"
+        lookup = LookupDrafter(Sources(asked.part.copied))
+        model = None if kind == "lookup" else self._model_drafter(asked)
+        drafter = make_drafter(kind, lookup, model)
+        num = self.config.tokens.refresh_tokens
+        if not num:
+            return drafter
+        decode = self.target.tokenizer.decode
+        return RefreshingDrafter(drafter, _Refresh(asked, lookup, model), decode, num)
 
     def _model_drafter(self, asked: Asked) -> ModelDrafter:
         ids = _beginning(asked.own)
@@ -150,15 +161,15 @@ class Runner:
         drafts_by_model = kind not in ("plain", "lookup")
         own_s = self._drafter.seconds if drafts_by_model else 0.0
         target_s = 0.0 if kind == "rag-only" else self._target.seconds
-        read_s = trace.total_s("prefill")
+        found = phases(trace)
+        read_s = found["prefill_s"]
         seconds = {
             "index_s": 0.0 if kind == "plain" else index_s,
-            "retrieval_s": 0.0 if kind == "plain" else asked.retrieval_s,
+            "retrieval_s": 0.0 if kind == "plain" else asked.part.retrieval_s,
             "prefill_s": target_s + (0.0 if kind == "rag-only" else read_s),
             "drafter_prefill_s": own_s
-            + (read_s if kind == "rag-only" else trace.total_s("drafter_prefill")),
-            "draft_s": trace.total_s("draft"),
-            "verify_s": trace.total_s("verify"),
+            + (read_s if kind == "rag-only" else found["drafter_prefill_s"]),
+            **{part: found[part] for part in ("draft_s", "refresh_s", "verify_s")},
             "decode_s": timed.decode_s,
         }
         return Run(
@@ -170,6 +181,25 @@ class Runner:
             seconds,
             len(timed.token_ids) - timed.num_first,
         )
+
+
+class _Refresh:
+    """Lets the drafter read what is found for the question and a sentence of its answer."""
+
+    def __init__(self, asked: Asked, lookup: LookupDrafter, model: ModelDrafter | None) -> None:
+        self._asked, self._lookup, self._model = asked, lookup, model
+        self._part = asked.part
+
+    def __call__(self, sentence: str, *, cancelled: Cancelled = never) -> bool:
+        """Return whether another passage is read now."""
+        part = self._asked.refreshed(sentence)
+        if set(part.selected.places) <= set(self._part.selected.places):
+            return False
+        self._part = part
+        self._lookup.prefer(Sources(part.copied))
+        if self._model is not None:
+            self._model.read_instead(part.own.token_ids, cancelled=cancelled)
+        return True
 
 
 @dataclass(slots=True)

@@ -24,9 +24,7 @@ _SPANS = {
 def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, object]:
     """Return JSON values: the tally of draft tokens, where the time went, what the drafter read.
 
-    ``refresh_s`` has all of a refresh, its retrieval and what the drafter reads then included; the
-    other seconds have nothing of it. Where a governor decided how much was drafted, ``governor``
-    has what it believes of each source.
+    Where a governor decided how much was drafted, ``governor`` has what it believes of each source.
 
     Args:
         trace: Of the answer; its attribute ``speculation`` holds the tally, see ``decode.Tally``.
@@ -34,12 +32,20 @@ def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, o
         pacer: What decided how much was drafted.
     """
     tally = cast("dict[str, object]", trace.attributes.get("speculation", {}))
-    seconds = {name: _outside_s(trace, spans) for name, spans in _SPANS.items()}
-    seconds["refresh_s"] = trace.total_s(REFRESH)
-    told = {"mode": mode, **tally, "seconds": seconds, "read": _read(trace)}
+    told = {"mode": mode, **tally, "seconds": phases(trace), "read": _read(trace)}
     if isinstance(pacer, Governor):
         told["governor"] = {name: asdict(belief) for name, belief in pacer.beliefs().items()}
     return told
+
+
+def phases(trace: Trace) -> dict[str, float]:
+    """Return the seconds that each phase of an answer took.
+
+    ``refresh_s`` has all of a refresh, its retrieval and what the drafter reads then included; the
+    other phases have nothing of it.
+    """
+    seconds = {name: _outside_s(trace, spans) for name, spans in _SPANS.items()}
+    return {**seconds, "refresh_s": trace.total_s(REFRESH)}
 
 
 def _outside_s(trace: Trace, names: Sequence[str]) -> float:
