@@ -1,0 +1,179 @@
+/** One question with its answer: while it is written, and what explains it afterwards. */
+
+import { get } from "./api.js";
+import { auditPanel } from "./audit.js";
+import { CitedText, sourceList } from "./citations.js";
+import { complain, el, icon, say } from "./dom.js";
+import { factsOf } from "./facts.js";
+import { t } from "./i18n.js";
+import { rememberRates } from "./plain.js";
+import { timelinePanel } from "./timeline.js";
+import { openDocument } from "./viewer.js";
+
+const MAX_LOOKED_AT = 10;
+
+const open = (citation) => openDocument(citation.document_id, citation);
+
+/** Draws one turn. */
+export class AnswerView {
+  /**
+   * @param {string} question
+   * @param {{retry: () => void}} actions
+   */
+  constructor(question, { retry }) {
+    this.retry = retry;
+    this.said = new CitedText(open);
+    this.waiting = el("p", { class: "waiting" }, t("thinking"));
+    this.answer = el("div", { class: "answer" }, this.waiting);
+    this.node = el(
+      "article",
+      { class: "turn", "aria-label": t("turnLabel", { question }) },
+      el("h2", { class: "asked" }, question),
+      this.answer,
+    );
+  }
+
+  /** @param {{text?: string, citation?: any}} event */
+  push({ text, citation }) {
+    if (citation) this.said.cite(citation);
+    if (text === undefined) return;
+    if (this.waiting.isConnected) this.waiting.replaceWith(this.said.node);
+    this.said.node.classList.add("writing");
+    this.said.push(text);
+  }
+
+  /** Show a whole answer at once. @param {import("./store.js").Turn} turn */
+  whole(turn) {
+    for (const citation of turn.answer.citations ?? []) this.said.cite(citation);
+    this.push({ text: turn.answer.text ?? "" });
+    if (turn.answer.stopped) this.stopped();
+    else this.done(turn, { isNew: false });
+  }
+
+  /** The answer is complete. @param {import("./store.js").Turn} turn */
+  done(turn, { isNew = true } = {}) {
+    const { answer } = turn;
+    this.#end();
+    if (answer.abstained) this.#abstain(answer);
+    else if (answer.citations?.length) this.answer.append(sourceList(answer.citations, open));
+    for (const note of answer.notes ?? []) this.answer.append(el("p", { class: "noted" }, note));
+    this.answer.append(factsOf(answer), this.#tools(turn));
+    if (isNew) say(spoken(answer));
+  }
+
+  /** It was stopped by the reader. */
+  stopped() {
+    this.#end();
+    this.answer.append(el("p", { class: "noted" }, t("stopped")), this.#tools(null));
+    say(t("stopped"));
+  }
+
+  /** It failed. @param {string} message */
+  failed(message) {
+    this.#end();
+    this.answer.append(el("p", { class: "failed", role: "alert" }, message), this.#tools(null));
+  }
+
+  #end() {
+    this.said.finish();
+    this.said.node.classList.remove("writing");
+    if (this.waiting.isConnected) this.waiting.replaceWith(this.said.node);
+    if (!this.said.text) this.said.node.remove();
+  }
+
+  /** Set an answer that says there is none apart, and show what was looked at. */
+  #abstain(answer) {
+    const looked = el("div");
+    const box = el(
+      "section",
+      { class: "abstained", "aria-label": t("abstainedLabel") },
+      el("p", { class: "flag" }, icon("question"), t("abstained")),
+      this.said.node,
+      el("p", { class: "small" }, t("abstainedHelp")),
+    );
+    this.answer.append(box, looked);
+    lookedAt(answer.trace_id).then(
+      (passages) => passages.length && looked.append(sourceList(passages, open, t("lookedAt"))),
+      () => {},
+    );
+  }
+
+  #tools(turn) {
+    const bar = el("div", { class: "tools" });
+    if (this.said.text) bar.append(tool("copy", t("copy"), () => copy(this.said.text)));
+    bar.append(tool("retry", t("retry"), this.retry));
+    const place = el("div");
+    if (turn?.answer.trace_id) {
+      bar.append(this.#toggle("timeline", place, () => timelineOf(turn)));
+    }
+    if (turn?.answer.audit?.drafts?.length) {
+      bar.append(this.#toggle("audit", place, async () => auditPanel(turn.answer.audit, open)));
+    }
+    const whole = el("div", { class: "answer" }, bar, place);
+    return whole;
+  }
+
+  /** Return a button that shows and hides a panel. */
+  #toggle(name, place, make) {
+    let panel = null;
+    const button = tool(name, t(name), async () => {
+      if (panel) {
+        panel.remove();
+        panel = null;
+      } else {
+        panel = await make();
+        if (panel) place.append(panel);
+        panel?.scrollIntoView({ block: "nearest" });
+      }
+      button.setAttribute("aria-expanded", String(Boolean(panel)));
+    });
+    button.setAttribute("aria-expanded", "false");
+    button.classList.add(`show-${name}`);
+    return button;
+  }
+}
+
+function tool(name, label, press) {
+  return el("button", { type: "button", class: "quiet", onclick: press }, icon(name), label);
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(t("copied"));
+  } catch {
+    complain(t("notCopied"));
+  }
+}
+
+async function timelineOf(turn) {
+  try {
+    const trace = await get(`/v1/traces/${turn.answer.trace_id}`);
+    if (turn.answer.method !== "drafts") rememberRates(trace);
+    return timelinePanel(trace, { ...turn.answer, numWritten: numWritten(turn.answer) }, turn.strokes);
+  } catch (error) {
+    complain(error.status === 404 ? t("traceGone") : error.message);
+    return null;
+  }
+}
+
+/** Return the length of the answer in tokens, of one by drafts that of the draft chosen. */
+function numWritten(answer) {
+  const at = (answer.audit?.candidates ?? []).findIndex((one) => one.selected);
+  const draft = answer.audit?.drafts?.find((one) => one.candidate === at);
+  return answer.usage?.completion_tokens || draft?.num_tokens || 0;
+}
+
+/** Return the passages that an answer was sought in. */
+async function lookedAt(traceId) {
+  const trace = await get(`/v1/traces/${traceId}`);
+  const ids = (trace.attributes.passages ?? []).map((passage) => passage.id).slice(0, MAX_LOOKED_AT);
+  const found = await Promise.allSettled(ids.map((id) => get(`/v1/passages/${id}`)));
+  return found.filter((one) => one.status === "fulfilled").map((one) => one.value);
+}
+
+/** Return what a screen reader says of a finished answer. */
+function spoken(answer) {
+  const start = answer.abstained ? t("abstained") : t("answered", { n: answer.citations?.length ?? 0 });
+  return `${start} ${answer.text ?? ""}`;
+}

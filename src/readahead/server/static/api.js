@@ -1,0 +1,80 @@
+/** Speaks to the server: JSON, server-sent events, and errors in OpenAI's envelope. */
+
+export class ApiError extends Error {
+  /** @param {number} status @param {string} message @param {string} [code] */
+  constructor(status, message, code = "") {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+async function failure(response) {
+  let error = {};
+  try {
+    error = (await response.json()).error ?? {};
+  } catch { /* it is no JSON: the status has to do */ }
+  const text = error.message ?? `${response.status} ${response.statusText}`;
+  return new ApiError(response.status, text, error.code ?? "");
+}
+
+/** Return the response to a request. @throws {ApiError} it is not one of success */
+export async function send(method, path, { json, body, signal } = {}) {
+  const headers = json === undefined ? {} : { "Content-Type": "application/json" };
+  const response = await fetch(path, {
+    method,
+    headers,
+    body: json === undefined ? body : JSON.stringify(json),
+    signal,
+    credentials: "same-origin",
+  });
+  if (!response.ok) throw await failure(response);
+  return response;
+}
+
+export const get = async (path, signal) => (await send("GET", path, { signal })).json();
+export const post = async (path, json, signal) => (await send("POST", path, { json, signal })).json();
+export const remove = async (path) => (await send("DELETE", path)).json();
+
+/**
+ * Split a stream of text into the data of its events, however it is cut.
+ * @returns {(text: string) => string[]} takes a piece, gives the data of each event that it ends
+ */
+export function eventSplitter() {
+  let rest = "";
+  return (text) => {
+    const events = (rest + text).replaceAll("\r\n", "\n").split("\n\n");
+    rest = events.pop() ?? "";
+    return events.map(dataOf).filter((data) => data !== "");
+  };
+}
+
+function dataOf(event) {
+  const lines = event.split("\n").filter((line) => line.startsWith("data:"));
+  return lines.map((line) => line.slice(5).replace(/^ /, "")).join("\n");
+}
+
+/**
+ * Yield the JSON values of a response's events until `[DONE]` or its end.
+ * @param {Response} response
+ * @throws {ApiError} an event tells of an error, or the stream ended early
+ */
+export async function* events(response, { needsDone = false } = {}) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const split = eventSplitter();
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      for (const data of split(value)) {
+        if (data === "[DONE]") return;
+        const told = JSON.parse(data);
+        if (told.error && !told.object) throw new ApiError(500, told.error.message, told.error.code);
+        yield told;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  if (needsDone) throw new ApiError(0, "The connection ended in mid-answer.", "cut");
+}

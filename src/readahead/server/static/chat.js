@@ -1,0 +1,230 @@
+/** The conversation: what is typed, asked, stopped and asked again. */
+
+import { AnswerView } from "./answer.js";
+import { ask, isForgotten } from "./ask.js";
+import { byId, complain, el } from "./dom.js";
+import { t } from "./i18n.js";
+import { choice, scopeAndSettings } from "./preferences.js";
+import { Session } from "./session.js";
+import { keepChat } from "./store.js";
+import { Strip } from "./strip.js";
+
+const MAX_STROKES = 400;
+const FOLLOW_PX = 120; // from the end, within which the page goes along with the text
+
+export class Chat {
+  /** @param {() => void} changed called when the history has changed */
+  constructor(changed) {
+    this.changed = changed;
+    this.session = new Session();
+    this.strip = new Strip(this, (status) => this.#suggest(status.suggestions ?? []));
+    this.stopper = null;
+    this.renew();
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    byId("stop").addEventListener("click", () => this.stop());
+    const line = this.line;
+    line.addEventListener("input", () => this.#typed());
+    line.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        this.submit();
+      }
+    });
+  }
+
+  get line() {
+    return /** @type {HTMLTextAreaElement} */ (byId("question"));
+  }
+
+  get exchanges() {
+    return this.turns
+      .filter((turn) => turn.answer.text && !turn.answer.stopped)
+      .map((turn) => ({ question: turn.question, answer: turn.answer.text }));
+  }
+
+  /** Begin a conversation, or go on with a past one. @param {import("./store.js").Chat} [chat] */
+  renew(chat) {
+    this.stop();
+    this.session.forget();
+    this.strip.rest();
+    this.id = chat?.id ?? crypto.randomUUID();
+    this.turns = chat?.turns ?? [];
+    this.strokes = [];
+    this.#suggest([]);
+    this.draw();
+  }
+
+  /** Draw all turns anew. */
+  draw() {
+    const views = this.turns.map((turn) => {
+      const view = this.#view(turn.question);
+      view.whole(turn);
+      return view.node;
+    });
+    byId("turn-list").replaceChildren(...(views.length ? views : [welcome()]));
+    byId("turns").scrollTop = byId("turns").scrollHeight;
+  }
+
+  /** Stop the answer that is being written; the server stops, too. */
+  stop() {
+    this.stopper?.abort();
+  }
+
+  /** Ask what stands in the line, or `question`. */
+  async submit(question = this.line.value.trim()) {
+    if (!question || this.stopper) return;
+    const entered = performance.now();
+    const turn = { question, answer: {}, strokes: this.#strokesUntil(entered) };
+    const view = this.#view(question);
+    if (!this.turns.length) byId("turn-list").replaceChildren();
+    byId("turn-list").append(view.node);
+    view.node.scrollIntoView({ block: "start" });
+    this.#clearLine();
+    this.#busy(new AbortController());
+    try {
+      await this.#run(turn, view);
+    } catch (error) {
+      if (error.name === "AbortError") {
+        turn.answer = { text: view.said.text, stopped: true };
+        view.stopped();
+      } else view.failed(error.message);
+    } finally {
+      this.#busy(null);
+    }
+    if (turn.answer.text) this.#keep(turn);
+    if (choice().method === "prefetch" && this.session.id) this.strip.watch();
+  }
+
+  async #run(turn, view) {
+    for await (const event of this.#events(turn.question)) {
+      const isNear = nearEnd();
+      if (!event.answer) view.push(event);
+      else {
+        turn.answer = { ...event.answer, text: view.said.text };
+        view.done(turn);
+      }
+      if (isNear) byId("turns").scrollTop = byId("turns").scrollHeight;
+    }
+  }
+
+  /** Yield the events of an answer; once more, with all that was said, if the session is gone. */
+  async * #events(question) {
+    const { method } = choice();
+    const { signal } = this.stopper;
+    const options = scopeAndSettings();
+    if (method !== "prefetch") {
+      yield* ask({ question, method, exchanges: this.exchanges, ...options }, signal);
+      return;
+    }
+    try {
+      yield* ask({ question, method, session: await this.#ready() }, signal);
+    } catch (error) {
+      if (!isForgotten(error) || !this.session.id) throw error;
+      this.session.id = "";
+      yield* ask({ question, method, session: await this.#ready() }, signal);
+    }
+  }
+
+  #ready() {
+    return this.session.ensure(scopeAndSettings(), this.exchanges);
+  }
+
+  /** Tell the server what stands in the line; called by the strip. */
+  async type(text) {
+    if (choice().method !== "prefetch" || (!text.trim() && !this.session.id)) return null;
+    await this.#ready();
+    return this.session.type(text);
+  }
+
+  async status() {
+    return choice().method === "prefetch" ? this.session.status() : null;
+  }
+
+  #typed() {
+    const { value } = this.line;
+    this.strokes.push([performance.now(), value.length]);
+    if (!value) this.strokes = [];
+    fit(this.line);
+    byId("suggestions").hidden = Boolean(value) || !byId("suggestions").childElementCount;
+    if (choice().method === "prefetch") this.strip.typed(value);
+  }
+
+  #strokesUntil(entered) {
+    const strokes = this.strokes.slice(-MAX_STROKES);
+    return strokes.map(([at, length]) => [Math.round(entered - at) / 1000, length]);
+  }
+
+  #clearLine() {
+    this.line.value = "";
+    this.strokes = [];
+    fit(this.line);
+    this.strip.rest();
+    this.#suggest([]);
+  }
+
+  /** @param {string[]} questions */
+  #suggest(questions) {
+    const place = byId("suggestions");
+    const press = (question) => () => this.submit(question);
+    place.replaceChildren(...questions.map((question) =>
+      el("button", { type: "button", onclick: press(question) }, question)));
+    place.hidden = !questions.length || Boolean(this.line.value);
+  }
+
+  #view(question) {
+    const view = new AnswerView(question, { retry: () => this.#retry(view, question) });
+    return view;
+  }
+
+  /** Ask again; what failed or was stopped makes room. */
+  #retry(view, question) {
+    if (this.stopper) {
+      complain(t("busy"));
+      return;
+    }
+    const last = this.turns.at(-1);
+    const isUnfinished = !last || last.question !== question || last.answer.stopped;
+    if (isUnfinished && view.node === byId("turn-list").lastElementChild) {
+      view.node.remove();
+      if (last?.question === question && last.answer.stopped) this.turns.pop();
+    }
+    this.submit(question);
+  }
+
+  /** @param {AbortController|null} stopper */
+  #busy(stopper) {
+    this.stopper = stopper;
+    byId("send").hidden = Boolean(stopper);
+    byId("stop").hidden = !stopper;
+  }
+
+  #keep(turn) {
+    this.turns.push(turn);
+    keepChat({ id: this.id, title: this.turns[0].question.slice(0, 80), at: Date.now(), turns: this.turns });
+    this.changed();
+  }
+}
+
+function welcome() {
+  return el(
+    "div",
+    { class: "welcome" },
+    el("img", { src: "/static/icon.svg", alt: "" }),
+    el("h1", {}, t("welcome")),
+    el("p", {}, t("welcomeText")),
+    el("p", {}, el("a", { href: "#library" }, t("welcomeLibrary"))),
+  );
+}
+
+function fit(line) {
+  line.style.height = "auto";
+  line.style.height = `${line.scrollHeight}px`;
+}
+
+function nearEnd() {
+  const turns = byId("turns");
+  return turns.scrollHeight - turns.scrollTop - turns.clientHeight < FOLLOW_PX;
+}

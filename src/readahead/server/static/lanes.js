@@ -1,0 +1,119 @@
+/** Turns a trace into lanes of things that happened; draws nothing. */
+
+import { number, percent, seconds, t } from "./i18n.js";
+
+/**
+ * @typedef {{name: string, start_s: number, end_s: number|null, count: number, busy_s: number,
+ *   attributes: Record<string, any>}} Span
+ * @typedef {{id: string, kind: string, started_at: number, attributes: Record<string, any>,
+ *   counters: Record<string, number>, spans: Span[]}} Trace
+ * @typedef {{kind: "bar"|"tick"|"diamond"|"round", start: number, end: number, text: string,
+ *   title: string, isHollow?: boolean, isAhead?: boolean, drafted?: number, accepted?: number}} Item
+ * @typedef {{key: string, items: Item[]}} Lane
+ */
+
+const MAX_TYPING_S = 15; // what happened long before the question was asked is left out
+const LANE_OF = {
+  encode: "retrieval", search: "retrieval", retrieve: "retrieval", topic: "retrieval",
+  reuse: "prefill", blend: "prefill", prefill: "prefill",
+  draft: "draft", verify: "draft", score: "draft", refine: "draft", split: "draft",
+  drafter_prefill: "draft", drafter_decode: "draft", refresh: "draft",
+  decode: "decode",
+};
+const SEVERAL_MARKS = new Set(["draft", "verify", "drafter_decode"]); // told round by round instead
+export const LANES = ["typing", "gate", "retrieval", "prefill", "draft", "decode"];
+
+/**
+ * Return what to draw.
+ * @param {Trace} trace
+ * @param {number[][]} [strokes] seconds before Enter and length of the text, of each stroke
+ */
+export function lanesOf(trace, strokes = []) {
+  const asked = trace.attributes.asked_s ?? 0;
+  const ends = trace.spans.map((span) => span.end_s ?? span.start_s);
+  const end = asked + (trace.attributes.e2e_s ?? Math.max(0, ...ends) - asked);
+  const lanes = Object.fromEntries(LANES.map((key) => [key, /** @type {Item[]} */ ([])]));
+  const rounds = trace.attributes.speculation?.rounds ?? [];
+  lanes.typing.push(...typing(trace, strokes, asked));
+  for (const span of trace.spans) {
+    if (span.name === "guess" || span.name === "inject") lanes.gate.push(gate(span, asked));
+    const key = LANE_OF[span.name];
+    if (!key || (rounds.length && SEVERAL_MARKS.has(span.name))) continue;
+    lanes[key].push(bar(span, asked, end));
+  }
+  rounds.forEach((round, place) => {
+    const next = rounds[place + 1]?.[0] ?? end;
+    lanes.draft.push(roundItem(round, next, place));
+    lanes.decode.push(runItem(round, next));
+  });
+  const begun = Math.min(asked, ...Object.values(lanes).flat().map((item) => item.start));
+  const start = Math.max(begun, asked - MAX_TYPING_S);
+  const shown = LANES.map((key) => ({
+    key,
+    items: lanes[key].filter((item) => item.end >= start).sort((a, b) => a.start - b.start),
+  }));
+  return { lanes: shown, start, end: Math.max(end, start + 1e-3), asked, first: firstToken(trace, asked) };
+}
+
+function firstToken(trace, asked) {
+  const ttft = trace.attributes.ttft_s;
+  return ttft > 0 ? asked + ttft : null;
+}
+
+function typing(trace, strokes, asked) {
+  if (strokes.length) {
+    return strokes.map(([before, length]) => ({
+      kind: "tick",
+      start: asked - before,
+      end: asked - before,
+      title: t("lane.typing"),
+      text: t("x.stroke", { n: number(length), s: seconds(before) }),
+    }));
+  }
+  return trace.spans.filter((span) => span.name === "guess" && span.attributes.text).map((span) => ({
+    kind: "tick",
+    start: span.start_s,
+    end: span.start_s,
+    title: t("lane.typing"),
+    text: t("x.typedSoFar", { text: span.attributes.text }),
+  }));
+}
+
+/** @param {Span} span @returns {Item} */
+function gate(span, asked) {
+  const told = span.attributes;
+  const at = { kind: "diamond", start: span.start_s, end: span.start_s, title: t("lane.gate") };
+  if (span.name === "inject") return { ...at, text: t("x.inject", { moment: told.moment ?? "" }) };
+  if (told.is_finished) return { ...at, text: t("x.finished", { text: told.text ?? "" }) };
+  const values = { text: told.text ?? "", p: percent(told.probability ?? 0), why: told.reason ?? "" };
+  const text = told.passed ? t("x.passed", values) : t("x.waited", values);
+  return { ...at, isHollow: !told.passed, isAhead: span.start_s < asked, text };
+}
+
+/** @param {Span} span @returns {Item} */
+function bar(span, asked, end) {
+  const last = span.end_s ?? end;
+  const told = span.attributes;
+  const isAhead = span.start_s < asked;
+  const values = {
+    s: seconds(span.busy_s || last - span.start_s),
+    n: number(told.num_tokens ?? told.num_reused_tokens ?? told.num_drafts ?? told.num_rows ?? span.count),
+    cached: number(told.num_cached_tokens ?? 0),
+    steps: number(span.count),
+    each: seconds(span.busy_s / Math.max(1, span.count)),
+  };
+  const when = isAhead ? ` ${t("x.ahead")}` : "";
+  const title = t(`span.${span.name}`);
+  return { kind: "bar", start: span.start_s, end: last, isAhead, title, text: t(`x.${span.name}`, values) + when };
+}
+
+function roundItem([start, drafted, accepted, source], next, place) {
+  const values = { n: place + 1, drafted, accepted, source: t(`source.${source || "none"}`) };
+  const text = drafted ? t("x.round", values) : t("x.plainRound", values);
+  return { kind: "round", start, end: next, drafted, accepted, title: t("lane.draft"), text };
+}
+
+function runItem([start, , accepted], next) {
+  const text = t("x.run", { n: number(accepted + 1), s: seconds(next - start) });
+  return { kind: "bar", start, end: next, title: t("lane.decode"), text };
+}

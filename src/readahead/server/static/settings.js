@@ -1,0 +1,125 @@
+/** The page of settings: methods, what a request may set, and the values in use. */
+
+import { byId, el } from "./dom.js";
+import { has, t } from "./i18n.js";
+import { choice, choose, METHODS, offer, setSetting } from "./preferences.js";
+
+const MAIN = ["retrieval.k", "drafts.preset", "drafts.num_drafts", "drafts.strategy", "drafts.threshold",
+  "drafts.with_rationale", "tokens.mode", "tokens.drafter", "tokens.num_draft_tokens", "tokens.in_plain",
+  "inject.threshold", "evidence.threshold"];
+
+/** Draw the page. */
+export function drawSettings() {
+  const place = /** @type {HTMLElement} */ (byId("view-settings").firstElementChild);
+  const { target, drafter, embedder, mode, data } = offer();
+  const main = data.filter((setting) => MAIN.includes(setting.name));
+  const rest = data.filter((setting) => !MAIN.includes(setting.name));
+  place.replaceChildren(
+    el("h1", {}, t("settings")),
+    el("p", { class: "lead" }, t("settingsLead")),
+    el(
+      "section",
+      {},
+      el("h2", {}, t("method")),
+      el("div", { role: "radiogroup", "aria-label": t("method") }, ...METHODS.map(methodRow)),
+      injectRow(),
+    ),
+    el("section", {}, el("h2", {}, t("mainSettings")), ...main.map(settingRow)),
+    el("details", {}, el("summary", {}, t("moreSettings")), ...rest.map(settingRow)),
+    el(
+      "section",
+      { class: "setting-group" },
+      el("h2", {}, t("models")),
+      el("p", {}, `${t("target")}: `, el("code", {}, target)),
+      el("p", {}, `${t("drafter")}: `, el("code", {}, drafter)),
+      el("p", {}, `${t("embedder")}: `, el("code", {}, mode === "lexical" ? "—" : embedder)),
+    ),
+    el("div", {}, el("button", { type: "button", class: "ghost", onclick: reset }, t("reset"))),
+  );
+}
+
+function reset() {
+  choose({ settings: {}, inject: false });
+  drawSettings();
+}
+
+function methodRow(method) {
+  const id = `method-${method}`;
+  const radio = el("input", {
+    type: "radio", name: "default-method", id, checked: choice().method === method,
+    onchange: () => choose({ method }),
+  });
+  return el(
+    "div",
+    { class: "setting" },
+    el("div", {}, el("label", { htmlFor: id }, t(`method.${method}`)), el("p", {}, t(`about.${method}`))),
+    radio,
+  );
+}
+
+function injectRow() {
+  const box = el("input", {
+    type: "checkbox", id: "inject", checked: choice().inject,
+    onchange: (event) => choose({ inject: event.target.checked }),
+  });
+  return el(
+    "div",
+    { class: "setting" },
+    el("div", {}, el("label", { htmlFor: "inject" }, t("inject")), el("p", {}, t("about.inject"))),
+    box,
+  );
+}
+
+function settingRow(setting) {
+  const id = `setting-${setting.name}`;
+  const own = choice().settings[setting.name];
+  const label = has(`setting.${setting.name}`) ? t(`setting.${setting.name}`) : setting.name;
+  const inUse = own ?? setting.value;
+  const row = el(
+    "div",
+    { class: `setting${own === undefined ? "" : " changed"}` },
+    el(
+      "div",
+      {},
+      el("label", { htmlFor: id }, label),
+      setting.schema.description && el("p", { lang: "en" }, setting.schema.description),
+      el("p", { class: "mono" }, `${setting.name} = ${JSON.stringify(inUse)}`),
+    ),
+    control(setting, id, inUse, (value) => {
+      setSetting(setting.name, same(value, setting.value) ? undefined : value);
+      row.replaceWith(settingRow(setting));
+      byId(id).focus();
+    }),
+  );
+  return row;
+}
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+function control(setting, id, value, change) {
+  const kinds = [setting.schema, ...(setting.schema.anyOf ?? [])];
+  const words = kinds.find((kind) => kind.enum)?.enum;
+  if (words) return select(id, words, value, change);
+  if (kinds.some((kind) => kind.type === "boolean")) {
+    const flip = (event) => change(event.target.checked);
+    return el("input", { type: "checkbox", id, checked: value, onchange: flip });
+  }
+  const kind = kinds.find((one) => one.type === "integer" || one.type === "number") ?? {};
+  const lowest = kind.minimum ?? (kind.type === "integer" ? (kind.exclusiveMinimum ?? -1) + 1 : 0);
+  const set = (event) => {
+    const given = event.target.valueAsNumber;
+    if (event.target.checkValidity() && !Number.isNaN(given)) change(given);
+    else if (event.target.value === "") change(setting.value);
+    else event.target.reportValidity();
+  };
+  return el("input", {
+    type: "number", id, min: String(lowest), max: kind.maximum === undefined ? "" : String(kind.maximum),
+    step: kind.type === "integer" ? "1" : "any", value: value ?? "", onchange: set,
+  });
+}
+
+function select(id, words, value, change) {
+  const known = words.includes(value) ? words : [...words, value];
+  const options = known.map((word) => el("option", { value: String(word), selected: word === value }, String(word)));
+  return el("select", { id, onchange: (event) => change(known[event.target.selectedIndex]) }, ...options);
+}

@@ -1,0 +1,135 @@
+/** The quiet line above the question: what is being read ahead while it is typed. */
+
+import { byId, el } from "./dom.js";
+import { number, t } from "./i18n.js";
+
+const DEBOUNCE_MS = 60;
+const POLL_MS = 220;
+const QUIET_POLLS = 12; // without news, before asking again is pointless
+const NUM_CELLS = 24;
+const TOKENS_PER_CELL = 24;
+
+/**
+ * @typedef {{passages: string[], num_tokens: number, num_answer_tokens: number,
+ *   probability: number, reason: string, suggestions: string[]}} Status
+ */
+
+/** Tells the server each stroke, the latest only, and shows what it has ready. */
+export class Strip {
+  /**
+   * @param {{type: (text: string) => Promise<Status|null>, status: () => Promise<Status|null>}} typist
+   * @param {(status: Status) => void} onStatus
+   */
+  constructor(typist, onStatus) {
+    this.typist = typist;
+    this.onStatus = onStatus;
+    this.text = "";
+    this.sent = "";
+    this.timer = 0;
+    this.isSending = false;
+    this.last = "";
+    this.numQuiet = 0;
+    this.titles = "";
+  }
+
+  /** Say what stands in the line now. */
+  typed(text) {
+    this.text = text;
+    this.numQuiet = 0;
+    this.#plan(DEBOUNCE_MS);
+    if (!text.trim()) this.#show(null);
+  }
+
+  /** The line was sent, or reading ahead is off: show nothing, ask nothing. */
+  rest() {
+    clearTimeout(this.timer);
+    this.text = this.sent = "";
+    this.#show(null);
+  }
+
+  /** Ask for a while whether something is ready, without a stroke. */
+  watch(numPolls = QUIET_POLLS) {
+    this.numQuiet = QUIET_POLLS - numPolls;
+    this.#plan(POLL_MS);
+  }
+
+  #plan(ms) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#send(), ms);
+  }
+
+  async #send() {
+    if (this.isSending) return; // what is under way looks again when it is back
+    this.isSending = true;
+    const text = this.text;
+    try {
+      const isNew = text !== this.sent;
+      const status = isNew ? await this.typist.type(text) : await this.typist.status();
+      this.sent = text;
+      if (status && text === this.text) this.#news(status);
+    } catch {
+      this.numQuiet = QUIET_POLLS; // a guess that fails costs nothing
+    } finally {
+      this.isSending = false;
+    }
+    if (this.text !== this.sent) this.#plan(0);
+    else if (this.numQuiet < QUIET_POLLS) this.#plan(this.text ? POLL_MS : 4 * POLL_MS);
+  }
+
+  /** @param {Status} status */
+  #news(status) {
+    const told = JSON.stringify(status);
+    this.numQuiet = told === this.last ? this.numQuiet + 1 : 0;
+    this.last = told;
+    this.#show(this.text.trim() ? status : null);
+    this.onStatus(status);
+  }
+
+  /** @param {Status|null} status */
+  #show(status) {
+    const strip = byId("strip");
+    const isOn = Boolean(status && (status.num_tokens || status.passages.length || this.text));
+    strip.classList.toggle("on", isOn);
+    if (!isOn) return;
+    const inner = /** @type {HTMLElement} */ (strip.firstElementChild);
+    if (!inner.firstElementChild) inner.append(...skeleton());
+    const [line] = inner.children;
+    const [cells, count, titles] = line.children;
+    fill(cells, status);
+    count.textContent = countLine(status);
+    const key = status.passages.join("\n");
+    if (key !== this.titles) titles.replaceChildren(...status.passages.map(titleOf));
+    this.titles = key;
+    strip.dataset.tokens = String(status.num_tokens);
+    line.title = status.reason;
+  }
+}
+
+function skeleton() {
+  const cells = el("div", { class: "strip-cells", "aria-hidden": "true" });
+  for (let place = 0; place < NUM_CELLS; place += 1) cells.append(el("i"));
+  const count = el("span", { class: "strip-count num" });
+  const titles = el("ul", { class: "strip-titles", "aria-label": t("fetching") });
+  return [el("div", { class: "strip-line" }, cells, count, titles)];
+}
+
+/** @param {Element} cells @param {Status} status */
+function fill(cells, status) {
+  const numReady = Math.ceil(status.num_tokens / TOKENS_PER_CELL);
+  const numWritten = status.num_answer_tokens;
+  [...cells.children].forEach((cell, place) => {
+    cell.className = place < numWritten ? "written" : place < numReady ? "ready" : "";
+  });
+}
+
+/** @param {Status} status */
+function countLine(status) {
+  if (status.num_answer_tokens) {
+    return t("answerReady", { n: number(status.num_answer_tokens), m: number(status.num_tokens) });
+  }
+  return status.num_tokens ? t("tokensReady", { n: number(status.num_tokens) }) : t("listening");
+}
+
+function titleOf(title) {
+  return el("li", { title }, title);
+}
