@@ -9,7 +9,7 @@ from readahead.server.fields import ShortText
 from readahead.server.problems import Problem
 from readahead.server.scope import Scope
 from readahead.server.state import TenantOf
-from readahead.types import Hit
+from readahead.types import Hit, Passage
 
 router = APIRouter()
 MAX_HITS = 1000
@@ -33,9 +33,23 @@ def search(request: SearchRequest, tenant: TenantOf) -> dict[str, object]:
     return {"object": "list", "hits": [hit_json(hit) for hit in hits]}
 
 
+@router.get("/v1/passages/{id}")
+def get_passage(id: str, tenant: TenantOf) -> dict[str, object]:
+    """Return one passage, as traces name it.
+
+    Raises:
+        NotFound: There is none, or it was deleted.
+    """
+    return {"object": "passage", **passage_json(tenant.engine.knowledge.store.passage(id))}
+
+
 def hit_json(hit: Hit) -> dict[str, object]:
     """Return a hit as ``search --json`` prints it, with the id of its document."""
-    passage = hit.passage
+    return {**passage_json(hit.passage), "score": hit.score}
+
+
+def passage_json(passage: Passage) -> dict[str, object]:
+    """Return a passage as ``show --json`` prints it, with the id of its document."""
     return {
         "passage_id": passage.id,
         "document": passage.document,
@@ -46,5 +60,4 @@ def hit_json(hit: Hit) -> dict[str, object]:
         "text": passage.text,
         "start": passage.start,
         "end": passage.end,
-        "score": hit.score,
     }

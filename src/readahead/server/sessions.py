@@ -10,15 +10,16 @@ from typing import Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from readahead.errors import NotFound
 from readahead.retrieval.base import Filter
 from readahead.retrieval.schema import json_text
 from readahead.retrieval.store import Store
+from readahead.server.dialogue import SYSTEM, read_messages
 from readahead.server.fields import ShortText
 from readahead.server.problems import Problem
-from readahead.server.schemas import configured
+from readahead.server.schemas import Message, configured
 from readahead.server.scope import Scope
 from readahead.server.served import Place, Said, ServedSession
 from readahead.server.state import Service, Tenant, TenantOf, caller_of, service_of
@@ -34,6 +35,9 @@ class NewSession(Scope):
     method: Literal["prefetch", "rapid"] = "prefetch"
     inject: bool | None = None
     settings: dict[str, Any] = {}
+    messages: list[Message] = Field(
+        [], max_length=1000, description="said before, elsewhere: questions and answers in turn"
+    )
 
 
 class Typing(BaseModel):
@@ -55,7 +59,9 @@ def open_session(tenant: TenantOf, new: NewSession | None = None) -> dict[str, o
         about = DocumentChat(engine, _one_document(new, filter))
     else:
         about = Session(engine, filter=filter, inject=new.inject)
-    settings = json.loads(json_text(new.model_dump(mode="json")))  # without lone surrogates
+        about.follow(_exchanges(new.messages))
+    told = new.model_dump(exclude={"messages"})
+    settings = json.loads(json_text(told))  # without lone surrogates
     return session_json(tenant.sessions.open(about, settings))
 
 
@@ -122,9 +128,23 @@ async def _at_once(
     )
 
 
+def _exchanges(messages: list[Message]) -> tuple[tuple[str, str], ...]:
+    """Return messages as the questions and answers that a session follows."""
+    if not messages:
+        return ()
+    if messages[-1].role != "assistant" or any(message.role in SYSTEM for message in messages):
+        raise Problem(
+            400,
+            "What was said before a session are questions and answers; the last message answers.",
+            param="messages",
+        )
+    following = Message(role="user", content="-")
+    return read_messages([*messages, following]).exchanges
+
+
 def _one_document(new: NewSession, filter: Filter | None) -> str:
     """Return the name of the document that a session by rapid is about."""
-    for name in ("kinds", "metadata", "inject"):
+    for name in ("kinds", "metadata", "inject", "messages"):
         if getattr(new, name):
             raise Problem(
                 400,
