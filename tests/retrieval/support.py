@@ -22,6 +22,10 @@ class HashingEmbedder:
         self.fingerprint = f"{name}@1"
         self.dim = dim
         self.num_encoded = 0
+        self.max_tokens = 50
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(terms(text)) for text in texts]
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         self.num_encoded += len(texts)

@@ -35,6 +35,17 @@ def test_vectors_are_unit_rows_for_any_string(minilm: SentenceTransformerEmbedde
 
 
 @pytest.mark.real
+def test_tokens_are_counted_beyond_what_is_read(minilm: SentenceTransformerEmbedder) -> None:
+    before = minilm.embed_query("A lamp.")
+    assert minilm.count_tokens([]) == []
+    assert minilm.count_tokens(["", "A lamp.", "a" + " lamp" * 999, "\ud800"]) == [2, 5, 1002, 3]
+    assert minilm.max_tokens == 256
+    long = "lamp " * 400  # counting leaves the cut as it was
+    assert np.allclose(minilm.embed_passages([long]), minilm.embed_passages([long + "river"]))
+    assert np.allclose(minilm.embed_query("A lamp."), before)
+
+
+@pytest.mark.real
 def test_the_fingerprint_follows_weights_and_settings_only(
     minilm: SentenceTransformerEmbedder, tmp_path: Path
 ) -> None:

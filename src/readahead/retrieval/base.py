@@ -29,6 +29,15 @@ class Embedder(Protocol):
         """Return the length of a vector."""
         ...
 
+    @property
+    def max_tokens(self) -> int:
+        """Return how long a text may be; what is beyond is not read."""
+        ...
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return how long each text is in the embedder's own tokens."""
+        ...
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return (n, dim) float32 unit rows."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,21 @@ class SentenceTransformerEmbedder:
     def dim(self) -> int:
         """Return the length of a vector."""
         return int(self._model.get_embedding_dimension() or 0)
+
+    @property
+    def max_tokens(self) -> int:
+        """Return how long a text may be, special tokens included; what is beyond is not read."""
+        return int(self._model.max_seq_length or sys.maxsize)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return how long each text is, special tokens included."""
+        if not texts:
+            return []
+        with self._lock:
+            counted = self._model.tokenizer(
+                [_encodable(text) for text in texts], truncation=False, padding=False, verbose=False
+            )
+        return [len(ids) for ids in counted["input_ids"]]
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return (n, dim) float32 unit rows; batches hold texts of similar length."""
