@@ -94,8 +94,13 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Stop guessing, within one model step."""
+        """Stop guessing, within one model step, and give back the memory of what was read.
+
+        If an answer is being given, the memory goes when it ends.
+        """
         self._worker.close()
+        if not self._free.locked():
+            self._prefetcher.reset()
 
     def fork(self) -> Session:
         """Return a session that has had the same turns; the two go on independently."""
@@ -223,6 +228,8 @@ class Session:
             yield
         finally:
             self._free.release()
+            if self._worker.is_closed:
+                self._prefetcher.reset()
 
     def _answer(
         self, question: str, request: Request, trace: Trace, cancelled: Cancelled

@@ -150,6 +150,11 @@ class Worker:
             self._thread.start()
         self._wake.notify_all()
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether there is no more guessing."""
+        return self._is_closed
+
     def close(self) -> None:
         """Stop guessing, within one model step."""
         with self._wake:
