@@ -19,12 +19,11 @@ from readahead.config import Config
 from readahead.lm.model import TransformersModel
 from readahead.reply import Event
 from readahead.server.app import create_app
-from readahead.server.logs import JsonFormatter, RequestLog, _request_id, configure, served
+from readahead.server.logs import JsonFormatter, RequestLog, _request_id, served, written
 from readahead.server.state import Caller, Service
 from tests.server.conftest import make_config
 
 QUESTION = "How deep is Lake Baikal?"
-NAMES = ("", "readahead", "readahead.server", "uvicorn", "uvicorn.error", "uvicorn.access")
 
 
 class Log:
@@ -44,15 +43,9 @@ class Log:
 
 @pytest.fixture
 def log() -> Iterator[Log]:
-    """Give the log of this process, configured as the server's, and put all back afterwards."""
-    loggers = [logging.getLogger(name) for name in NAMES]
-    kept = [(one, one.handlers, one.level, one.propagate) for one in loggers]
     log = Log()
-    configure(stream=log.stream)
-    yield log
-    for one, handlers, level, propagate in kept:
-        one.handlers, one.propagate = handlers, propagate
-        one.setLevel(level)
+    with written(log.stream):
+        yield log
 
 
 def test_one_line_a_request_with_the_template_of_its_route(client: TestClient, log: Log) -> None:
@@ -269,6 +262,15 @@ def test_uvicorns_own_access_log_is_silent(log: Log) -> None:
     logging.getLogger("uvicorn.access").info("GET /Baikal")
     logging.getLogger("uvicorn.error").error("odd")
     assert [line["message"] for line in log.lines()] == ["odd"]
+
+
+def test_loggers_are_as_before_afterwards() -> None:
+    root, own = logging.getLogger(), logging.getLogger("readahead.server")
+    before = root.handlers, own.level
+    with written(io.StringIO()):
+        assert root.handlers != before[0]
+    assert (root.handlers, own.level) == before
+    assert not logging.getLogger("uvicorn.access").disabled
 
 
 def test_the_app_has_the_log_outside_of_its_guard(service: Service, config: Config) -> None:

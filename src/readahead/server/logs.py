@@ -13,6 +13,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -196,21 +197,24 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def configure(
-    level: str = "info", *, with_text: bool = False, stream: TextIO | None = None
-) -> None:
-    """Let all loggers of this process write JSON lines to ``stream``, stderr if there is none.
+@contextmanager
+def written(stream: TextIO | None = None, *, with_text: bool = False) -> Iterator[None]:
+    """Let all loggers of this process write JSON lines during the ``with`` body.
 
-    uvicorn's access log is silenced: ``RequestLog`` says the same, and more.
+    uvicorn's access log is silent: ``RequestLog`` says the same, and more.
+
+    Args:
+        stream: Where to; None: stderr.
+        with_text: See ``JsonFormatter``.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(with_text=with_text))
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    _log.setLevel(level.upper())
-    for name in ("uvicorn", "uvicorn.error"):
-        logging.getLogger(name).handlers = []
-        logging.getLogger(name).propagate = True
-    logging.getLogger("uvicorn.access").handlers = []
-    logging.getLogger("uvicorn.access").propagate = False
+    root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
+    kept = root.handlers, _log.level, access.disabled
+    root.handlers, access.disabled = [handler], True
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers, level, access.disabled = kept
+        _log.setLevel(level)

@@ -17,6 +17,7 @@ from readahead.config import Config
 from readahead.errors import InputError
 from readahead.server.app import create_app
 from readahead.server.hosts import bind, url_of
+from readahead.server.logs import written
 from readahead.server.state import Service
 
 LOCK = ".serve.lock"
@@ -47,7 +48,8 @@ def run(config: Config, *, tell: Tell, started: Started) -> None:
             tell(f"Loading {config.models.target} …")
             service.tenant().engine.load()
             _ = service.loaded.drafter, service.loaded.judge
-            _Server(service, tell, lambda: started(url_of(listener), service)).run([listener])
+            with written(with_text=config.server.log_text):
+                _Server(service, tell, lambda: started(url_of(listener), service)).run([listener])
 
 
 @contextmanager
