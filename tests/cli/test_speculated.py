@@ -70,9 +70,8 @@ def test_a_table_tells_how_many_whose_when_and_from_what() -> None:
                 "model": {"acceptance": 0.8, "speed_up": 0.71},
             },
             "drafted in 2 rounds, 3 were plain; the governor expects copying to decode 1.80 times "
-            "as fast as plain where something matches (0.62 of its tokens accepted); the drafter "
-            "to decode 0.71 times as fast as plain (0.80 of its tokens accepted), which is not "
-            "worth it",
+            "as fast as plain where something matches, at an acceptance of 0.62; the drafter to "
+            "decode 0.71 times as fast as plain, at an acceptance of 0.80, which is not worth it",
         ),
     ],
 )

@@ -69,8 +69,8 @@ def _believed(source: str, belief: Mapping[str, float]) -> str:
     does, where = _SOURCES.get(source, (source, ""))
     verdict = "" if belief["speed_up"] > 1 else ", which is not worth it"
     return (
-        f"{does} to decode {belief['speed_up']:.2f} times as fast as plain{where} "
-        f"({belief['acceptance']:.2f} of its tokens accepted){verdict}"
+        f"{does} to decode {belief['speed_up']:.2f} times as fast as plain{where}, at an "
+        f"acceptance of {belief['acceptance']:.2f}{verdict}"
     )
 
 
