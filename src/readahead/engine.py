@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Protocol, Self
+from weakref import WeakSet
 
 from readahead.config import Config, load_config
 from readahead.drafted import METHOD, DraftedRun, Failed
@@ -38,6 +40,14 @@ LEFT_OUT = "Drafts answer each question by itself: the earlier messages were lef
 METHODS = ("plain", METHOD, RAPID)
 
 
+class Memory(Protocol):
+    """What holds what was read of documents."""
+
+    def refresh(self) -> object:
+        """Forget what was read of those that have changed or gone; called by the models' thread."""
+        ...
+
+
 class Engine:
     """A knowledge base and a target model; the target is loaded at the first question."""
 
@@ -54,6 +64,8 @@ class Engine:
         self.turns = self.loaded.turns
         self.breaker = Breaker(self.config.drafts.num_failures, self.config.drafts.retry_after_s)
         self.governor = Governor()
+        self._memories: WeakSet[Memory] = WeakSet()
+        self._entry = threading.Lock()  # of the set
 
     @classmethod
     def open(cls, config: Config | None = None) -> Self:
@@ -74,6 +86,36 @@ class Engine:
         """Forget what was read of this knowledge base."""
         if "reader" in vars(self):
             self.reader.tree.close()
+
+    def remember(self, memory: Memory) -> None:
+        """Have ``forget_stale`` reach what a conversation holds, as long as there is one."""
+        with self._entry:
+            self._memories.add(memory)
+
+    def forget_stale(self) -> None:
+        """Forget what was read of documents that have changed or gone, in all conversations.
+
+        To be called after a change, whose documents no new answer shows. It waits for the step that
+        the model is at; an answer that is being written forgets when it ends.
+        """
+        self.turns.run(self._forget_stale)
+
+    def _forget_stale(self) -> None:
+        if "reader" in vars(self):
+            self.drop_stale()
+        with self._entry:
+            memories = list(self._memories)
+        for memory in memories:
+            memory.refresh()
+
+    def drop_stale(self) -> None:
+        """Drop from the prefix tree what was read of documents that have changed or gone."""
+        self.reader.tree.drop(self._stale_test())
+
+    def _stale_test(self) -> Callable[[str], bool]:
+        """Return what tells whether a label names a passage that can no longer be found."""
+        is_stale = self.knowledge.store.stale_test()
+        return lambda label: any(map(is_stale, label.split()))
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +179,12 @@ class Engine:
         """Return what reads prompts and remembers them; all sessions share it."""
         target, config = self.target, self.config.cache
         share = config.blend_share if config.reuse == "blend" else 0.0
-        return PrefixReader(target, PrefixTree.open(config, target.device), blend_share=share)
+        return PrefixReader(
+            target,
+            PrefixTree.open(config, target.device),
+            blend_share=share,
+            stale_test=self._stale_test,
+        )
 
     @property
     def max_prompt_tokens(self) -> int:

@@ -225,13 +225,13 @@ class KnowledgeBase:
 
         return Source(name, hashlib.sha256(data).hexdigest(), read)
 
-    def document(self, name: str) -> Document:
-        """Return a stored document, by name or id.
+    def document(self, name: str, *, by_id: bool = False) -> Document:
+        """Return a stored document, by name or id, or ``by_id`` alone.
 
         Raises:
             NotFound: There is no such document.
         """
-        return self.store.document(name)
+        return self.store.document(name, by_id=by_id)
 
     def remove(self, names: Iterable[str], *, by_id: bool = False) -> list[str]:
         """Delete documents, named or ``by_id`` alone, for good and return their names.

@@ -13,9 +13,10 @@ Fewer or shorter passages change the answer, so they are decided before, by ``re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import torch
@@ -67,6 +68,7 @@ class PrefixReader:
         tenant: See ``root_key``.
         reserve_bytes: Memory that is left free.
         blend_share: Of the tokens that ``begin`` takes from elsewhere, computed anew; 0 takes none.
+        stale_test: Gives what tells, by a part's label, that it must not be kept any more.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PrefixReader:
         tenant: str = "",
         reserve_bytes: int = RESERVE_BYTES,
         blend_share: float = 0.0,
+        stale_test: Callable[[], Callable[[str], bool]] = lambda: lambda label: False,
     ) -> None:
         self.model = model
         self.tree = tree
@@ -87,6 +90,7 @@ class PrefixReader:
             self._blender = Blender(model, tree, share=blend_share)
         self._tenant = tenant
         self._reserve_bytes = reserve_bytes
+        self._stale_test = stale_test
 
     @cached_property
     def bytes_per_token(self) -> int:
@@ -227,6 +231,12 @@ class PrefixReader:
         if cache.refusal:
             return cache.refusal
         held = first_tokens(parts, cache.length)
+        is_stale = self._stale_test()
+        fresh = list(takewhile(lambda part: not is_stale(part.label), held))
+        if len(fresh) < len(held):
+            held, gone = fresh, f"{held[len(fresh)].label} was dropped while it was read"
+        else:
+            gone = ""
         num_tokens = len(joined(held))
         if lacking := self._make_room(num_tokens - reading.num_reused_tokens, cache):
             return f"memory is short of {lacking} bytes"
@@ -239,7 +249,7 @@ class PrefixReader:
                 raise
             return "memory ran out"
         full = f"the budget of {self.tree.budget_bytes} bytes is used up"
-        return "" if num_kept == num_tokens else full
+        return gone if num_kept == num_tokens else full
 
     def _prefill(
         self,

@@ -35,6 +35,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._database = Database(folder / FILE_NAME, SCHEMA + lexical.SCHEMA)
+        self._live: tuple[int, set[str]] = (-1, set())  # of a generation
 
     @classmethod
     def open(cls, folder: Path | str, *, create: bool = True) -> Self:
@@ -234,12 +235,21 @@ class Store:
     def live_versions(self) -> set[str]:
         """Return what the ids of all searchable passages begin with: ``document.version``."""
         with self._database.read() as connection:
-            return rows.live_versions(connection)
+            generation = self.generation()
+            known = self._live
+            if known[0] != generation:
+                self._live = known = (generation, rows.live_versions(connection))
+            return known[1]
 
     def stale_test(self) -> Callable[[str], bool]:
         """Return what tells whether a passage, by its id, can no longer be found."""
         live = self.live_versions()
         return lambda id: id.rpartition(".")[0] not in live
+
+    def gone_test(self) -> Callable[[str], bool]:
+        """Return what tells whether the document of a passage, by its id, was removed."""
+        there = {version.partition(".")[0] for version in self.live_versions()}
+        return lambda id: id.partition(".")[0] not in there
 
     def search_text(
         self, query: str, n: int, filter: Filter | None = None

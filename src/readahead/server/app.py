@@ -46,6 +46,7 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.resume)
         expiring = asyncio.create_task(sessions.expire_sessions(service))
         yield
         expiring.cancel()

@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 
 from readahead.config import Config
 from readahead.engine import Engine
+from readahead.errors import StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.model import TransformersModel
 from readahead.loading import Loaded
@@ -22,8 +23,10 @@ from readahead.server.admission import Admission
 from readahead.server.budgets import Budgets
 from readahead.server.conversing import Sessions
 from readahead.server.draining import Draining
+from readahead.server.jobs import Jobs
 from readahead.server.keys import Keys
 from readahead.server.metrics import Metrics
+from readahead.server.spool import UPLOADS, Spool
 from readahead.server.telemetry import open_telemetry
 from readahead.trace import Trace
 
@@ -55,11 +58,13 @@ class Tenant:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self.engine = engine
+        self.jobs = Jobs(engine)
         server = engine.config.server
         self.sessions = Sessions(server.max_sessions, server.session_idle_s)
 
     def close(self) -> None:
         """Close what is open, without the models."""
+        self.jobs.close()
         self.sessions.close()
         self.engine.forget()
         self.engine.knowledge.close()
@@ -113,6 +118,17 @@ class Service:
                 engine.knowledge.on_trace = self.saw
                 self._tenants[name] = Tenant(name, engine)
             return self._tenants[name]
+
+    def resume(self) -> None:
+        """Open the tenants whose uploads wait to be indexed, which goes on then."""
+        folder = self.config.kb / TENANTS
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        for name in ("", *names):
+            if Spool(self.folder(name) / UPLOADS).is_waiting:
+                try:
+                    self.tenant(name)
+                except StoreError as error:
+                    _log.error("the uploads of tenant %r wait: %s", name, error)
 
     def open_tenants(self) -> list[Tenant]:
         """Return the tenants that have asked something."""

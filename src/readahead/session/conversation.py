@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,7 +11,7 @@ from readahead.engine import Engine
 from readahead.errors import ContextOverflow, NotFound
 from readahead.lm.prompt import Context, Part, build_prompt
 from readahead.retrieval.base import Filter, Vector
-from readahead.session.said import Turn
+from readahead.session.said import Turn, without_gone
 from readahead.speculation.retrieval.guess import Found
 from readahead.speculation.retrieval.topic import (
     NUM_RUNNERS_UP,
@@ -144,10 +145,13 @@ class Conversation:
         if (generation := store.generation()) == self._generation:
             return False
         self._generation = generation
+        self._engine.drop_stale()
         is_stale = store.stale_test()
-        self._engine.reader.tree.drop(lambda label: any(map(is_stale, label.split(LABELS))))
         if any(is_stale(passage.id) for passage in self.context.passages):
             self.forget(REMOVED)
+        has_gone = store.gone_test()
+        self.turns = [without_gone(turn, has_gone) for turn in self.turns]
+        self.found = [_without_gone(found, has_gone) for found in self.found]
         return True
 
     def fork(self) -> Conversation:
@@ -221,3 +225,12 @@ class Conversation:
             return found
         hits = found.hits or self._search(question, Trace("search"))
         return Search(hits, self.opening, found.verdict, (OVERFLOW,))
+
+
+def _without_gone(found: Found, has_gone: Callable[[str], bool]) -> Found:
+    """Return what was found, without the text of documents that have gone."""
+    context = found.context
+    if any(has_gone(passage.id) for passage in context.passages):
+        context = Context((Part(()),))  # there was one, whatever it said
+    hits = tuple(hit for hit in found.hits if not has_gone(hit.passage.id))
+    return replace(found, hits=hits, context=context)

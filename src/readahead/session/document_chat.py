@@ -41,14 +41,25 @@ class DocumentChat:
         self._engine = engine
         self._about = Filter(documents=(self.document,))
         self._past = Past()
+        self._notes: tuple[str, ...] = ()
         self._generation = engine.knowledge.store.generation()
         self._passages = self._stored()
         self._free = threading.Lock()  # held while an answer is given
+        engine.remember(self)
 
     @property
     def questions(self) -> tuple[str, ...]:
         """Return the questions that the next one follows."""
         return tuple(exchange.question for exchange in self._past.exchanges)
+
+    def refresh(self) -> None:
+        """Forget what was read of the document if it has changed or gone; see ``Memory``.
+
+        While an answer is written, that is done when it ends.
+        """
+        if not self._free.locked():
+            with suppress(NotFound):  # the next question says so
+                self._refresh()
 
     def submit(self, question: str, *, cancelled: Cancelled = never) -> Generator[Event]:
         """Yield the answer's text piece by piece, each citation before its marker, then the Answer.
@@ -77,10 +88,15 @@ class DocumentChat:
             yield from self._answer(question, cancelled)
         finally:
             self._free.release()
+            with suppress(StoreError, InputError):  # closed meanwhile
+                if not self._is_current:
+                    self._engine.turns.run(self.refresh)
 
     def _answer(self, question: str, cancelled: Cancelled) -> Generator[Event]:
         engine = self._engine
-        notes = self._refresh()
+        if not self._is_current:
+            engine.turns.run(self._refresh)
+        notes, self._notes = self._notes, ()
         trace = Trace("ask", question=question, method=METHOD, target=engine.target.name)
         run = self._run(question, trace, notes)
         cancelled = engine.turns.or_interrupted(cancelled)
@@ -118,23 +134,24 @@ class DocumentChat:
             notes=notes,
         )
 
-    def _refresh(self) -> tuple[str, ...]:
-        """Forget what was said of a document that has changed; return the note that says so."""
-        store = self._engine.knowledge.store
-        if (generation := store.generation()) == self._generation:
-            return ()
-        is_stale = store.stale_test()
-        tree = self._engine.reader.tree
-        self._engine.turns.run(
-            lambda: tree.drop(lambda label: any(map(is_stale, label.split())))  # ids of passages
-        )
-        past, self._past = self._past, Past()
-        passages, before = self._stored(), self._passages
-        self._generation, self._passages = generation, passages
-        if passages == before:
-            self._past = past
-            return ()
-        return (CHANGED,) if past.exchanges else ()
+    @property
+    def _is_current(self) -> bool:
+        return self._engine.knowledge.store.generation() == self._generation
+
+    def _refresh(self) -> None:
+        """Forget what was said of a document that has changed, and note it for the next answer."""
+        generation = self._engine.knowledge.store.generation()
+        if generation == self._generation:
+            return
+        self._engine.drop_stale()
+        (past, self._past), notes = (self._past, Past()), self._notes
+        before, self._passages = self._passages, []
+        if past.exchanges:
+            self._notes = (CHANGED,)
+        self._passages = self._stored()
+        self._generation = generation
+        if self._passages == before:
+            self._past, self._notes = past, notes
 
     def _stored(self) -> list[Passage]:
         store = self._engine.knowledge.store

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from readahead.lm.prompt import Prompt
@@ -82,3 +83,12 @@ class Saying:
         shown += [Shown(p.id, p.start, p.end, in_answer=True) for p in self.injected]
         behind = self.token_ids[len(self.prompt.token_ids) :]
         return Turn(question, self.prompt, behind, text, tuple(shown), tuple(self.injected))
+
+
+def without_gone(turn: Turn, has_gone: Callable[[str], bool]) -> Turn:
+    """Return ``turn``, without what it read if a document of that has gone; the answer stays."""
+    ids = [id for part in turn.prompt.parts for id in part.label.split()]
+    ids += [passage.id for passage in turn.passages]
+    if not any(map(has_gone, ids)):
+        return turn
+    return replace(turn, prompt=Prompt("", ()), injected=())

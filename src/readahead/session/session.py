@@ -86,6 +86,7 @@ class Session:
             new_trace=lambda: Trace("ask", method=METHOD, target=engine.target.name),
             idle=self._suggest,
         )
+        engine.remember(self)
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +102,14 @@ class Session:
         self._worker.close()
         if not self._free.locked():
             self._prefetcher.reset()
+
+    def refresh(self) -> None:
+        """Forget what was read of documents that have changed or gone; see ``Memory``.
+
+        While an answer is written, that is done when it ends.
+        """
+        if not self._free.locked() and self._refresh():
+            self._worker.begin_anew()
 
     def fork(self) -> Session:
         """Return a session that has had the same turns; the two go on independently."""
@@ -230,6 +239,9 @@ class Session:
             self._free.release()
             if self._worker.is_closed:
                 self._prefetcher.reset()
+            with suppress(StoreError, InputError):  # closed meanwhile
+                if not self._conversation.is_current:
+                    self._engine.turns.run(self.refresh)
 
     def _answer(
         self, question: str, request: Request, trace: Trace, cancelled: Cancelled
@@ -336,6 +348,6 @@ class Session:
         """Drop what was read of documents that have changed or gone; return if any have."""
         if not self._conversation.refresh():
             return False
-        self._prefetcher.forget_found()
+        self._prefetcher.forget_found(self._conversation.context)
         self._suggestions.forget()
         return True

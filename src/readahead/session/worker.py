@@ -143,6 +143,13 @@ class Worker:
             self._done.clear()
             self._start()
 
+    def begin_anew(self) -> None:
+        """Do all for the line once more: the knowledge base has changed."""
+        with self._wake:
+            self._done.clear()
+            self.status = Status()
+            self._wake.notify_all()
+
     def _start(self) -> None:
         """Start the thread, or wake it."""
         if self._thread is None and self._config.enabled and not self._is_closed:

@@ -49,6 +49,18 @@ class Readings:
         """Let go of the caches, as an answer takes one of them over; what they cost is known on."""
         self._readings.clear()
 
+    def crop(self, num_tokens: int) -> None:
+        """Let go of all but the first tokens of the conversation."""
+        reading = self._readings.get(True)
+        self.release()
+        if reading is None or not num_tokens:
+            return
+        if (cache := reading.cache).length > num_tokens:
+            if reading.refusal:
+                return
+            cache.crop(num_tokens)
+        self._readings[True] = Reading(cache, reading.token_ids[: cache.length])
+
     def on(self, context: Context) -> Reading | None:
         """Return the reading that goes on from ``context``."""
         return self._readings.get(bool(context.parts))

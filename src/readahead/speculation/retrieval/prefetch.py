@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from readahead.config import PrefetchConfig
 from readahead.lm.base import Cancelled, never
-from readahead.lm.prompt import Context, Part, Prompt, first_tokens
+from readahead.lm.prompt import Context, Part, Prompt, first_tokens, num_tokens
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.ahead import Ahead, Readings
@@ -74,10 +74,14 @@ class Prefetcher:
         """Return a copy of what was read of the conversation."""
         return self._readings.fork()
 
-    def forget_found(self) -> None:
-        """Search again even for what was searched: the knowledge base has changed."""
+    def forget_found(self, context: Context) -> None:
+        """Search again even for what was searched: the knowledge base has changed.
+
+        Of what was read, only ``context`` stays, where that is known to be as it was.
+        """
         self._found.clear()
         self._drop_ahead()
+        self._readings.crop(num_tokens(context.parts))
         self.prompt, self.decision = None, None
         self._typed = ""
 
