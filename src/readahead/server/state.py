@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ class Service:
 
     def __init__(self, config: Config, target: TransformersModel | None = None) -> None:
         self.config = config
+        self.started_at = time.time()
         self.loaded = Loaded(config, target)
         self.admission = Admission(config.server.max_running, config.server.max_queued)
         self.keys = Keys.of(config.kb)
