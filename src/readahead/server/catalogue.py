@@ -15,7 +15,7 @@ DOCUMENTS = "readahead"
 @router.get("/v1/models")
 def list_models(service: ServiceOf, tenant: TenantOf) -> dict[str, object]:
     """Return all models."""
-    return {"object": "list", "data": [_model(name) for name in names(service, tenant)]}
+    return {"object": "list", "data": [_model(name, service) for name in names(service, tenant)]}
 
 
 @router.get("/v1/models/{name:path}")
@@ -24,7 +24,7 @@ def show_model(name: str, service: ServiceOf, tenant: TenantOf) -> dict[str, obj
     known = names(service, tenant)
     if name not in known:
         raise unknown_model(name, f"There are: {', '.join(known)}.")
-    return _model(name)
+    return _model(name, service)
 
 
 def names(service: Service, tenant: Tenant) -> list[str]:
@@ -41,5 +41,10 @@ def unknown_model(name: str, remedy: str) -> Problem:
     )
 
 
-def _model(name: str) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "readahead"}
+def _model(name: str, service: Service) -> dict[str, object]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": int(service.started_at),
+        "owned_by": "readahead",
+    }
