@@ -1,0 +1,102 @@
+"""Tenants share nothing but the models."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from readahead.server.state import Service
+from tests.server.conftest import TEXTS
+
+QUESTION = "How deep is Lake Baikal?"
+Request = Callable[..., Any]
+
+
+@pytest.fixture
+def as_tenant(service: Service, client: TestClient, tmp_path: Path) -> Callable[[str], Request]:
+    """Return what makes requests for a tenant; each has documents of its own, of the same text."""
+    keys = {}
+    for tenant in ("blue", "red"):
+        keys[tenant] = service.keys.add(f"key-of-{tenant}", tenant=tenant)
+        file = tmp_path / f"{tenant}.md"
+        file.write_text(TEXTS["lake.md"], encoding="utf-8")
+        assert service.tenant(tenant).engine.knowledge.add([file]).added == 1
+
+    def of(tenant: str) -> Request:
+        def request(method: str, path: str, status: int = 200, **more: Any) -> Any:
+            headers = {"Authorization": f"Bearer {keys[tenant]}"}
+            response = client.request(method, path, headers=headers, **more)
+            assert response.status_code == status, response.text
+            return response.json()
+
+        return request
+
+    return of
+
+
+def ask(request: Request) -> dict[str, Any]:
+    """Return what the answer says of itself."""
+    body = {"model": "readahead", "messages": [{"role": "user", "content": QUESTION}]}
+    told = request("POST", "/v1/chat/completions", json=body)["readahead"]
+    assert isinstance(told, dict)
+    return told
+
+
+def test_no_time_tells_what_another_tenant_has_read(as_tenant: Callable[[str], Request]) -> None:
+    blue, red = as_tenant("blue"), as_tenant("red")
+    assert ask(blue)["usage"]["reused_tokens"] == 0
+    assert ask(blue)["usage"]["reused_tokens"] > 0
+    assert ask(red)["usage"]["reused_tokens"] == 0
+
+
+def test_each_tenant_finds_its_own_documents(as_tenant: Callable[[str], Request]) -> None:
+    for tenant in ("blue", "red"):
+        request = as_tenant(tenant)
+        hits = request("POST", "/v1/search", json={"query": "deepest lake tower water", "k": 50})
+        assert {Path(hit["document"]).name for hit in hits["hits"]} == {f"{tenant}.md"}
+        listed = request("GET", "/v1/documents")
+        assert [Path(document["name"]).name for document in listed["data"]] == [f"{tenant}.md"]
+    of_red = {"query": "lake", "documents": [listed["data"][0]["name"]]}
+    as_tenant("red")("POST", "/v1/search", json=of_red)
+    as_tenant("blue")("POST", "/v1/search", 404, json=of_red)
+
+
+def test_traces_belong_to_a_tenant(as_tenant: Callable[[str], Request]) -> None:
+    blue, red = as_tenant("blue"), as_tenant("red")
+    id = ask(blue)["trace_id"]
+    blue("GET", f"/v1/traces/{id}")
+    red("GET", f"/v1/traces/{id}", 404)
+    assert len(blue("GET", "/v1/traces")["data"]) == 1
+    assert red("GET", "/v1/traces")["data"] == []
+
+
+def test_sessions_belong_to_a_tenant(as_tenant: Callable[[str], Request]) -> None:
+    blue, red = as_tenant("blue"), as_tenant("red")
+    id = blue("POST", "/v1/sessions", json={})["id"]
+    assert red("GET", "/v1/sessions")["data"] == []
+    for method, path in (
+        ("GET", f"/v1/sessions/{id}"),
+        ("GET", f"/v1/sessions/{id}/status"),
+        ("DELETE", f"/v1/sessions/{id}"),
+    ):
+        red(method, path, 404)
+    red("POST", f"/v1/sessions/{id}/typing", 404, json={"text": QUESTION})
+    body = {
+        "model": "readahead",
+        "messages": [{"role": "user", "content": QUESTION}],
+        "readahead": {"session": id},
+    }
+    red("POST", "/v1/chat/completions", 404, json=body)
+    blue("POST", "/v1/chat/completions", json=body)
+
+
+def test_their_folders_lie_apart(service: Service) -> None:
+    folders = [service.folder(name) for name in ("", "blue", "red")]
+    assert len(set(folders)) == 3
+    assert folders[1].relative_to(service.config.kb) == Path("tenants/blue")
+    engines = [service.tenant(name).engine for name in ("", "blue", "red")]
+    assert len({id(engine.knowledge.store) for engine in engines}) == 3
+    assert len({id(engine.loaded) for engine in engines}) == 1
+    assert service.tenant("blue").engine is engines[1]
