@@ -6,18 +6,17 @@ import base64
 from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from readahead.lm.base import Cancelled
 from readahead.retrieval.base import Embedder, Vector, Vectors
 from readahead.server.asking import begun
 from readahead.server.catalogue import unknown_model
-from readahead.server.fields import AnyText
+from readahead.server.fields import AnyText, said_as
 from readahead.server.problems import Problem
 from readahead.server.schemas import Strict
 from readahead.server.state import Caller, CallerOf, Service, ServiceOf, Tenant, TenantOf
@@ -28,23 +27,13 @@ MAX_TOKENS = 300_000  # of all inputs together  [OpenAI]
 BATCH_SIZE = 16  # between two looks at a cancellation
 
 
-def _explained(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Return what ``check`` makes of ``value``, or say in one line what there may be."""
-    try:
-        return check(value)
-    except ValidationError:
-        raise PydanticCustomError(
-            "input",
-            "Input should be a text that is not empty, or a list of 1 to {most} of them; token "
-            "ids are not taken",
-            {"most": MAX_INPUTS},
-        ) from None
-
-
 Input = Annotated[AnyText, Field(min_length=1)]
 Inputs = Annotated[
     Input | Annotated[list[Input], Field(min_length=1, max_length=MAX_INPUTS)],
-    WrapValidator(_explained),
+    said_as(
+        "Input should be a text that is not empty, or a list of 1 to 2048 of them; token ids are "
+        "not taken"
+    ),
 ]
 
 

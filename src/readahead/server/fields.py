@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 from readahead.retrieval.schema import storable
 
@@ -36,3 +44,15 @@ ShortText = Annotated[AnyText, Field(max_length=MAX_TEXT_CHARS)]
 """What a person types into a line."""
 Shallow = Annotated[Any, AfterValidator(_shallow)]
 """A JSON value that is not nested too deeply to be handled further."""
+
+
+def said_as(message: LiteralString) -> WrapValidator:
+    """Return what says ``message`` of a wrong value, instead of what each alternative lacks."""
+
+    def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return inner(value)
+        except ValidationError:
+            raise PydanticCustomError("alternatives", message) from None
+
+    return WrapValidator(check)

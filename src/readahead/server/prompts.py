@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from readahead.lm.batch import check_room
 from readahead.lm.model import TransformersModel
-from readahead.server.fields import AnyText
+from readahead.server.fields import AnyText, said_as
 from readahead.server.problems import Problem
 
 MAX_PROMPTS = 64
@@ -19,25 +18,14 @@ TokenId = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 
 
-def _explained(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Return what ``check`` makes of ``value``, or say in one line what there may be."""
-    try:
-        return check(value)
-    except ValidationError:
-        raise PydanticCustomError(
-            "prompt",
-            "Input should be a text, token ids, or a list of at most {most} texts or lists of "
-            "token ids",
-            {"most": MAX_PROMPTS},
-        ) from None
-
-
 Prompts = Annotated[
     AnyText
     | TokenIds
     | Annotated[list[AnyText], Field(min_length=1, max_length=MAX_PROMPTS)]
     | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS)],
-    WrapValidator(_explained),
+    said_as(
+        "Input should be a text, token ids, or a list of at most 64 texts or lists of token ids"
+    ),
 ]
 
 
