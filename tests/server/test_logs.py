@@ -23,6 +23,7 @@ from readahead.server.logs import JsonFormatter, RequestLog, _request_id, served
 from readahead.server.state import Caller, Service
 from tests.server.conftest import make_config
 
+DOCS = Path(__file__).parents[2] / "docs"
 QUESTION = "How deep is Lake Baikal?"
 
 
@@ -90,6 +91,13 @@ def test_a_chat_is_logged_without_its_text_but_with_its_tokens(
     assert line["trace_id"] == response.json()["readahead"]["trace_id"]
     assert "Baikal" not in log.text
     assert log.lines("answer") == []
+
+
+def test_the_documentation_shows_a_line_as_it_is(client: TestClient, log: Log) -> None:
+    client.get("/v1/traces")
+    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n")[1].split("\n```")[0])
+    assert list(shown) == list(log.lines("request")[0])
 
 
 def test_text_is_logged_where_the_settings_ask_for_it(

@@ -134,6 +134,16 @@ def test_an_answer_that_nobody_waited_for_is_no_success(
     assert seen["computed_tokens_total"] > 0  # but it has cost something
 
 
+def test_an_answer_that_was_cancelled_says_nothing_of_latency(
+    service: Service, client: TestClient
+) -> None:
+    calls = iter([False] * 25)
+    service.tenant().engine.ask(QUESTION, cancelled=lambda: next(calls, True))
+    seen = read(client)
+    assert seen["request_success_total", "cancelled"] == 1
+    assert seen["e2e_request_latency_seconds_count", "plain"] == 0
+
+
 def test_errors_are_counted_by_status(client: TestClient) -> None:
     client.post("/v1/search", json={})
     client.get("/v1/nowhere")
@@ -194,3 +204,12 @@ def test_openmetrics_is_spoken_to_those_who_ask(client: TestClient) -> None:
 
 def test_the_documentation_has_the_table_of_all() -> None:
     assert table() in (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def test_jobs_are_counted_by_how_far_they_are(service: Service, client: TestClient) -> None:
+    files = {"files": ("sea.md", b"# Dead Sea\n\nThe Dead Sea is salty.\n")}
+    job = client.post("/v1/documents", files=files).json()
+    while client.get(f"/v1/jobs/{job['id']}").json()["status"] != "done":
+        pass
+    assert read(client)["jobs", "done"] == 1
+    assert read(client)["documents"] == 4

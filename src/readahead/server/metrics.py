@@ -81,7 +81,10 @@ class Metrics:
 
     def _answered(self, trace: Trace) -> None:
         method, since_s = method_of(trace), asked_s(trace)
-        self._add("request_success_total", 1, str(trace.attributes["finish_reason"]))
+        reason = str(trace.attributes["finish_reason"])
+        self._add("request_success_total", 1, reason)
+        if reason == "cancelled":  # how long it took is the client's doing
+            return
         self._observe("e2e_request_latency_seconds", number(trace, "e2e_s"), method)
         if ttft_s := number(trace, "ttft_s"):
             self._observe("time_to_first_token_seconds", ttft_s, method)
@@ -89,8 +92,8 @@ class Metrics:
             retrieval_s = sum(trace.total_s(name, since_s) for name in RETRIEVAL_SPANS)
             self._observe("retrieval_seconds", retrieval_s, method)
         self._observe("prefill_seconds", trace.total_s("prefill", since_s), method)
-        if reason := abstention_of(trace):
-            self._add("abstentions_total", 1, method, reason)
+        if why := abstention_of(trace):
+            self._add("abstentions_total", 1, method, why)
 
     def _used(self, trace: Trace) -> None:
         """Count tokens; also of what was cancelled or failed."""
@@ -159,7 +162,7 @@ class _Now(Collector):
         """Return values by metric and labels."""
         admission = self._service.admission
         tenants = self._service.open_tenants()
-        jobs = Counter[tuple[str, ...]]()
+        jobs = Counter[tuple[str, ...]]((job.status,) for tenant in tenants for job in tenant.jobs)
         return {
             "num_requests_running": {(): admission.num_running},
             "num_requests_waiting": {(): admission.num_queued},
