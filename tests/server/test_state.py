@@ -1,9 +1,11 @@
 """Tenants share nothing but the models."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -100,3 +102,36 @@ def test_their_folders_lie_apart(service: Service) -> None:
     assert len({id(engine.knowledge.store) for engine in engines}) == 3
     assert len({id(engine.loaded) for engine in engines}) == 1
     assert service.tenant("blue").engine is engines[1]
+
+
+def chat(**more: object) -> dict[str, object]:
+    return {"model": "readahead", "messages": [{"role": "user", "content": QUESTION}], **more}
+
+
+@pytest.mark.parametrize("method", ["prefetch", "plain", "drafts"])
+def test_a_key_spends_what_its_answers_use(
+    service: Service, client: TestClient, method: str
+) -> None:
+    headers = {"Authorization": f"Bearer {service.keys.add('ann')}"}
+    body = chat(readahead={"method": method})
+    response = client.post("/v1/chat/completions", json=body, headers=headers)
+    assert response.status_code == 200, response.text
+    assert service.budgets.num_tokens("ann") == response.json()["usage"]["total_tokens"]
+
+
+@pytest.mark.parametrize("extension", [{}, {"method": "plain"}, {"session": ""}])
+def test_who_leaves_early_has_spent_as_well(
+    service: Service, served: str, extension: dict[str, str]
+) -> None:
+    headers = {"Authorization": f"Bearer {service.keys.add('ann')}"}
+    with httpx.Client(base_url=served, headers=headers, timeout=60) as client:
+        if "session" in extension:
+            extension = {"session": client.post("/v1/sessions", json={}).json()["id"]}
+        body = chat(stream=True, max_tokens=1000, readahead=extension)
+        with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            assert response.status_code == 200
+            next(response.iter_lines())
+    deadline_s = time.monotonic() + 20
+    while not service.budgets.num_tokens("ann"):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)

@@ -93,13 +93,11 @@ def _choices(
     cancelled: Cancelled,
 ) -> Generator[Indexed]:
     """Yield the events of all choices, one choice after the other."""
-    for index in range(num):
-        events = answer_events(tenant, chat, dialogue, index, cancelled)
-        for event in service.metrics.timed(events):
-            if isinstance(event, Answer):
-                usage = event.usage
-                service.budgets.spend(caller, usage.prompt_tokens + usage.completion_tokens)
-            yield index, event
+    with service.spending(caller):
+        for index in range(num):
+            events = answer_events(tenant, chat, dialogue, index, cancelled)
+            for event in service.metrics.timed(events):
+                yield index, event
 
 
 async def _whole(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -90,6 +92,7 @@ class Service:
         self.keys = Keys.of(config.kb)
         self.budgets = Budgets(config.kb, config.server)
         self.draining = Draining()
+        self._of_thread = threading.local()
         self.threads = ThreadPoolExecutor(config.server.max_running, "answer")
         self.short_tasks = CapacityLimiter(MAX_SHORT_TASKS)  # threads that wait for no model
         self._tenants: dict[str, Tenant] = {}
@@ -97,8 +100,20 @@ class Service:
         self.metrics = Metrics(self)
         self._spans = open_telemetry(config.server)
 
+    @contextmanager
+    def spending(self, caller: Caller) -> Iterator[None]:
+        """Count the tokens of answers that end on this thread meanwhile, also if they are cut."""
+        self._of_thread.caller = caller
+        try:
+            yield
+        finally:
+            del self._of_thread.caller
+
     def saw(self, trace: Trace) -> None:
         """Count, log and report a finished answer; none of that may cost the answer."""
+        if caller := getattr(self._of_thread, "caller", None):
+            read, written = (trace.counters.get(f"{n}_tokens", 0) for n in ("prompt", "completion"))
+            self.budgets.spend(caller, read + written)
         try:
             logs.saw(trace, with_text=self.config.server.log_text)
             self.metrics.saw(trace)
