@@ -21,6 +21,7 @@ from readahead.types import Document
 
 NUM_KEPT = 100  # records of jobs that are over
 MAX_STARTS = 3  # of one file: what ends the process each time is not tried for ever
+NOTHING = "None of the files could be read."
 CLOSE_S = 30.0
 _RETRY_AFTER_S = 10
 _log = logging.getLogger("readahead.server")
@@ -165,9 +166,9 @@ class Jobs:
             job = replace(self._jobs[job.id], error="The server failed; its log says where.")
         if job.num_done < len(job.files) and not job.error:
             return
-        is_lost = bool(job.error) or len(job.failed) == len(job.files)
-        self._note(replace(job, status="failed" if is_lost else "done"))
-        self._tidy(job)
+        if len(job.failed) == len(job.files):
+            job = replace(job, error=NOTHING)
+        self._finish(replace(job, status="failed" if job.error else "done"))
 
     def _index(self, job: Job, reader: Reader) -> Job:
         """Index the next file of a job, and return what the job has come to.
@@ -212,16 +213,21 @@ class Jobs:
 
     def _note(self, job: Job) -> None:
         self._jobs[job.id] = job
+        self._save(job)
+
+    def _save(self, job: Job) -> None:
         try:
             self._spool.save(job)
         except OSError as error:
             # It runs again in the next process then, and finds its files unchanged.
             _log.error("the record of job %s cannot be written: %s", job.id, error)
 
-    def _tidy(self, job: Job) -> None:
-        """Delete the files of a job that is over, and the oldest records."""
+    def _finish(self, job: Job) -> None:
+        """Note that a job is over, and delete its files and the oldest records."""
+        self._save(job)  # first: without its files it could not run again
         self._spool.clear(job)
         with self._lock:
+            self._jobs[job.id] = job
             over = [other for other in self._jobs.values() if other.is_over]
             for old in over[:-NUM_KEPT]:
                 del self._jobs[old.id]

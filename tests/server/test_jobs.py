@@ -1,0 +1,312 @@
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from readahead.errors import NotFound, StoreError
+from readahead.server import jobs as module
+from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
+from readahead.server.problems import Problem
+from readahead.server.spool import UPLOADS, Job, Spool, new_id
+from tests.documents.conftest import print_pages
+from tests.server.indexing import open_engine, open_jobs, put, result
+from tests.server.killed import FILES
+
+SLOW = b"<div>" * 40_000  # takes its parser seconds
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    jobs = open_jobs(tmp_path)
+    yield jobs
+    jobs.close()
+
+
+def names(jobs: Jobs) -> list[str]:
+    return [info.name for info in jobs._engine.knowledge.store.documents()]
+
+
+def text(jobs: Jobs, name: str) -> str:
+    return jobs._engine.knowledge.document(name).text
+
+
+def spooled(folder: Path) -> list[str]:
+    uploads = folder / "kb" / UPLOADS
+    return sorted(path.name for path in uploads.rglob("*") if path.is_file())
+
+
+def test_what_is_uploaded_is_indexed_and_accounted_for(jobs: Jobs, tmp_path: Path) -> None:
+    first = result(jobs, put(jobs, {"a.md": b"One.", "b.txt": b"Two."}))
+    assert (first.status, first.added, first.num_done, first.passages) == ("done", 2, 2, 2)
+    assert first.error == "" and first.seconds > 0
+    broken = {"a.md": b"One anew.", "b.txt": b"Two.", "c.pdf": b"%PDF-1.4 junk", "d.md": b"Four."}
+    second = result(jobs, put(jobs, broken))
+    assert (second.added, second.unchanged, second.replaced) == (1, 1, 1)
+    assert [failure.path for failure in second.failed] == ["c.pdf"]
+    assert "not readable as pdf" in second.failed[0].reason
+    assert (second.status, second.num_done, second.error) == ("done", 4, "")
+    assert names(jobs) == ["a.md", "b.txt", "d.md"]
+    assert text(jobs, "a.md") == "One anew."
+    assert spooled(tmp_path) == ["job.json", "job.json"]
+    assert [job.id for job in jobs] == [second.id, first.id]
+
+
+def test_a_job_of_which_nothing_can_be_read_has_failed(jobs: Jobs) -> None:
+    job = result(jobs, put(jobs, {"a.pdf": b"%PDF-1.4 junk", "b.md": b" "}))
+    assert (job.status, job.error, len(job.failed)) == ("failed", NOTHING, 2)
+
+
+def test_a_job_keeps_the_reason_for_which_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("READAHEAD_HOME", str(tmp_path / "nothing-pulled"))
+    jobs = open_jobs(tmp_path, retrieval__mode="hybrid")
+    job = result(jobs, put(jobs, {"a.md": b"One."}))
+    assert job.status == "failed" and "readahead pull" in job.error
+    jobs.close()
+    (known,) = open_jobs(tmp_path)
+    assert known == job
+    assert spooled(tmp_path) == ["job.json"]
+
+
+def test_a_fault_of_ours_fails_one_job_only(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    knowledge = jobs._engine.knowledge
+    with monkeypatch.context() as broken:
+        broken.setattr(knowledge, "add_file", lambda *_, **__: 1 / 0)
+        job = result(jobs, put(jobs, {"a.md": b"One."}))
+    assert (job.status, job.error) == ("failed", "The server failed; its log says where.")
+    assert "ZeroDivisionError" in caplog.text
+    assert result(jobs, put(jobs, {"a.md": b"One."})).status == "done"
+
+
+def test_documents_of_too_many_pages_are_refused(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path, server__max_pages=2)
+    pages = [["One."], ["Two."], ["Three."]]
+    files = {"short.pdf": print_pages(pages[:2]), "long.pdf": print_pages(pages)}
+    job = result(jobs, put(jobs, files))
+    assert [failure.reason for failure in job.failed] == ["3 pages, more than 2"]
+    assert names(jobs) == ["short.pdf"]
+    jobs.close()
+
+
+def test_too_many_jobs_wait(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path, server__max_jobs=2)
+    too_many = pytest.raises(Problem, match="2 uploads wait")
+    with jobs.receiving(), jobs.receiving(), too_many as caught:
+        put(jobs, {"a.md": b"One."})
+    assert caught.value.status == 429
+    assert int(caught.value.headers["Retry-After"]) > 0
+    assert result(jobs, put(jobs, {"a.md": b"One."})).status == "done"
+    assert spooled(tmp_path) == ["job.json"]
+    jobs.close()
+
+
+def test_a_tenant_has_a_bounded_number_of_documents(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path, server__max_documents=2)
+    put(jobs, {"a.md": b"One.", "b.md": b"Two."})  # it may be waiting still
+    with pytest.raises(Problem, match="3 documents, more than 2") as caught:
+        put(jobs, {"c.md": b"Three."})
+    assert caught.value.status == 429
+    assert result(jobs, put(jobs, {"a.md": b"Another."})).replaced == 1
+    lines = b'{"text": "One."}\n{"text": "Two."}\n{"text": "Three."}\n'
+    jobs._engine.knowledge.remove(["a.md"])
+    job = result(jobs, put(jobs, {"many.jsonl": lines}))
+    assert "more than 2 documents" in job.failed[0].reason
+    assert names(jobs) == ["b.md"]
+    jobs.close()
+
+
+def test_an_upload_that_is_not_finished_leaves_nothing(jobs: Jobs, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), jobs.receiving() as (_, folder):
+        (folder / "0").write_bytes(b"half")
+        raise RuntimeError("the client has left")
+    assert list((tmp_path / "kb" / UPLOADS).iterdir()) == []
+    assert list(jobs) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path)
+    (tmp_path / "kb" / UPLOADS).write_text("not a folder")
+    with pytest.raises(StoreError, match="cannot be written"), jobs.receiving():
+        pass
+
+
+def test_unknown_jobs_are_not_found(jobs: Jobs) -> None:
+    with pytest.raises(NotFound, match=r"no job '\.\./x'"):
+        jobs.get("../x")
+
+
+def test_a_job_that_is_interrupted_goes_on_when_it_is_opened_again(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path)
+    job = put(jobs, {"a.md": b"One.", "slow.html": SLOW, "c.md": b"Three."})
+    while jobs.get(job.id).num_done < 1:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    begun_s = time.monotonic()
+    jobs.close()
+    assert time.monotonic() - begun_s < 2
+    jobs = open_jobs(tmp_path)
+    now = jobs.get(job.id)
+    assert (now.num_done, now.added, now.failed) == (1, 1, ())
+    assert result(jobs, job).num_done == 3
+    assert names(jobs) == ["a.md", "c.md"]  # the slow one holds no text
+    jobs.close()
+
+
+def test_a_file_that_ends_the_server_again_and_again_is_left_out(tmp_path: Path) -> None:
+    jobs = open_jobs(tmp_path)
+    job = Job(new_id(), ("bad.md", "good.md"), time.time())
+    spool = Spool(tmp_path / "kb" / UPLOADS)
+    with spool.receiving(job.id) as folder:
+        for number in range(2):
+            (folder / str(number)).write_bytes(b"Some text.")
+        spool.keep(replace(job, status="running", num_starts=MAX_STARTS))
+    jobs.close()
+    jobs = open_jobs(tmp_path)
+    now = result(jobs, job)
+    assert [failure.path for failure in now.failed] == ["bad.md"]
+    assert "ended 3 times" in now.failed[0].reason
+    assert (now.status, now.added) == ("done", 1)
+    jobs.close()
+
+
+def test_only_the_last_records_are_kept(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NUM_KEPT", 2)
+    made = [result(jobs, put(jobs, {"a.md": b"One."})) for _ in range(4)]
+    while len(list(jobs)) > 2:
+        time.sleep(0.01)
+    assert [job.id for job in jobs] == [made[3].id, made[2].id]
+    assert len(list((tmp_path / "kb" / UPLOADS).iterdir())) == 2
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"id": "x", "failed": 3, "files": []}'])
+def test_a_damaged_record_is_left_alone(
+    tmp_path: Path, record: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "kb" / UPLOADS / "job-x"
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text(record)
+    jobs = open_jobs(tmp_path)
+    assert list(jobs) == []
+    assert "no job can be read" in caplog.text
+    assert result(jobs, put(jobs, {"a.md": b"One."})).status == "done"
+    jobs.close()
+
+
+def test_parallel_uploads_searches_and_deletes(jobs: Jobs) -> None:
+    knowledge = jobs._engine.knowledge
+    is_over = threading.Event()
+    num_searches = 0
+
+    def search() -> None:
+        nonlocal num_searches
+        while not is_over.is_set():
+            for hit in knowledge.search("the unit hums", 5):
+                assert "hums" in hit.passage.text
+            num_searches += 1
+
+    def upload(number: int) -> Job:
+        same = f"Version {number} hums.".encode()
+        return put(jobs, {f"{number}.md": f"Unit {number} hums.".encode(), "same.md": same})
+
+    def delete() -> None:
+        while not is_over.is_set():
+            for info in knowledge.store.document_page(1, query="same"):
+                with suppress(NotFound):  # by now it may be another one
+                    knowledge.remove([str(info.id)], by_id=True)
+
+    with ThreadPoolExecutor(24) as threads:
+        others = [threads.submit(search), threads.submit(search), threads.submit(delete)]
+        results = [result(jobs, job) for job in threads.map(upload, range(20))]
+        is_over.set()
+        for other in others:
+            other.result()
+    assert {job.status for job in results} == {"done"}
+    assert sum(job.added + job.replaced for job in results) == 40
+    assert set(names(jobs)) - {"same.md"} == {f"{number}.md" for number in range(20)}
+    assert num_searches > 0
+    assert knowledge.store.check() == []
+
+
+def test_the_later_of_two_uploads_of_one_name_is_what_stays(jobs: Jobs) -> None:
+    with jobs.receiving() as (second, second_folder), jobs.receiving() as (first, first_folder):
+        (first_folder / "0").write_bytes(b"First.")
+        (second_folder / "0").write_bytes(b"Second.")
+        jobs.submit(first, ["a.md"])
+        last = jobs.submit(second, ["a.md"])
+    result(jobs, last)
+    assert text(jobs, "a.md") == "Second."
+
+
+def test_an_upload_survives_a_kill_at_any_step(tmp_path: Path) -> None:
+    base = open_jobs(tmp_path / "base")
+    result(base, put(base, {"old.md": b"The road is open."}))
+    base.close()
+    base._engine.close()
+    subprocess.run([sys.executable, "-m", "tests.server.killed", str(tmp_path)], check=True)
+    copies = [path for path in tmp_path.iterdir() if path.name.isdigit()]
+    assert len(copies) > 20
+    for copy in copies:
+        check_killed(copy)
+
+
+def check_killed(copy: Path) -> None:
+    acknowledged = copy.with_suffix(".acknowledged")
+    jobs = open_jobs(copy)
+    for job in jobs:
+        assert result(jobs, job).failed == ()
+    texts = {name: text(jobs, name) for name in names(jobs)}
+    is_new = texts == {name: content.decode() for name, content in FILES.items()}
+    assert is_new or texts == {"old.md": "The road is open."}
+    if acknowledged.exists() and acknowledged.read_text():
+        assert is_new, copy
+        job = jobs.get(acknowledged.read_text())
+        assert job.added + job.replaced + job.unchanged == job.num_done == 2
+    jobs.close()
+    jobs._engine.close()
+    assert set(spooled(copy)) <= {"job.json", "job.json.new"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, seed: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.server.indexing", str(tmp_path)], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    ids = [process.stdout.readline().decode().strip()]
+    time.sleep(random.Random(seed).uniform(0.0, 0.5))
+    process.send_signal(signal.SIGKILL)
+    ids += process.stdout.read().decode().split()
+    process.wait()
+    process.stdout.close()
+    jobs = open_jobs(tmp_path)
+    done = [result(jobs, jobs.get(id)) for id in ids[-100:]]
+    assert {job.status for job in done} == {"done"}
+    assert {name for job in done for name in job.files} <= set(names(jobs))
+    assert jobs._engine.knowledge.store.check() == []
+    assert set(spooled(tmp_path)) == {"job.json"}
+    jobs.close()
+
+
+def test_a_record_says_all_that_is_known(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path)
+    jobs = Jobs(engine)
+    job = result(jobs, put(jobs, {"水.md": b"One."}))
+    jobs.close()
+    (record,) = (tmp_path / "kb" / UPLOADS).glob("*/job.json")
+    assert json.loads(record.read_text(encoding="utf-8"))["files"] == ["水.md"]
+    assert list(Jobs(engine)) == [job]
