@@ -17,6 +17,7 @@ from typing import IO
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect
 
 from readahead.config import ServerConfig
 from readahead.documents.parse import ENDINGS
@@ -59,8 +60,8 @@ async def receive(request: Request, folder: Path, config: ServerConfig) -> list[
 
     Raises:
         Problem: 413, the files are too long together; 400, there are too many, none, or two of one
-            name, or the body is not what it should be; 415, a format is not known.
-        ClientDisconnect: The client has left.
+            name, or the body is not what it should be; 415, a format is not known; 499, the client
+            has left.
     """
     receiver = Receiver(folder, _boundary(request.headers.get("content-type", "")), config)
     try:
@@ -68,6 +69,8 @@ async def receive(request: Request, folder: Path, config: ServerConfig) -> list[
             if chunk:
                 await asyncio.to_thread(receiver.feed, chunk)
         return receiver.finish()
+    except ClientDisconnect:
+        raise Problem(499, "The client has left.", code="client_closed_request") from None
     finally:
         receiver.close()
 
