@@ -74,9 +74,10 @@ k = 8
 dtype = "bfloat16"
 ```
 
-Two variables are not settings: `READAHEAD_HOME` is the folder for downloaded and converted models
-(else `readahead` under `XDG_CACHE_HOME`, else `~/.cache/readahead`), and `READAHEAD_DEBUG=1` shows
-where an unforeseen fault arose.
+Three variables are not settings: `READAHEAD_HOME` is the folder for downloaded and converted models
+(else `readahead` under `XDG_CACHE_HOME`, else `~/.cache/readahead`), `READAHEAD_API_KEY` is an API
+key of the server ([security](security.md)), and `READAHEAD_DEBUG=1` shows where an unforeseen fault
+arose.
 """
 LIMITS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 

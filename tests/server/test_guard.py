@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from fastapi.routing import APIRoute
+from openai import AuthenticationError, OpenAI, RateLimitError
+from openai.types.chat import ChatCompletionUserMessageParam
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -208,6 +210,22 @@ def test_budgets_hold_for_what_costs(client: TestClient, service: Service) -> No
         response = client.post(path, json={}, headers=key)
         assert response.status_code == 429
         assert response.json()["error"]["code"] == "tokens_exhausted"
+
+
+def test_the_official_client_understands_the_refusals(served: str, service: Service) -> None:
+    key = service.keys.add("ann", tokens_per_day=1)
+    message: ChatCompletionUserMessageParam = {"role": "user", "content": "How deep is it?"}
+    with (
+        OpenAI(base_url=f"{served}/v1", api_key="wrong", max_retries=0) as client,
+        pytest.raises(AuthenticationError, match="This key is not known"),
+    ):
+        client.chat.completions.create(model="readahead", messages=[message])
+    with OpenAI(base_url=f"{served}/v1", api_key=key, max_retries=0) as client:
+        client.chat.completions.create(model="readahead", messages=[message])
+        with pytest.raises(RateLimitError, match="1 tokens a day") as caught:
+            client.chat.completions.create(model="readahead", messages=[message])
+    assert caught.value.code == "tokens_exhausted"
+    assert int(caught.value.response.headers["retry-after"]) > 0
 
 
 def test_once_the_end_has_begun_nothing_new_does(client: TestClient, service: Service) -> None:
