@@ -149,6 +149,7 @@ class Conversation:
         is_stale = store.stale_test()
         if any(is_stale(passage.id) for passage in self.context.passages):
             self.forget(REMOVED)
+        self._topic.drop(is_stale)
         has_gone = store.gone_test()
         self.turns = [without_gone(turn, has_gone) for turn in self.turns]
         self.found = [_without_gone(found, has_gone) for found in self.found]

@@ -184,6 +184,15 @@ def test_passages_that_leave_the_context_are_forgotten() -> None:
     assert not topic.words
 
 
+def test_runners_up_that_have_gone_are_forgotten() -> None:
+    topic = Topic()
+    first_turn(topic, [hit("1", "The dome."), hit("2", "The bus.")], k=1)
+    assert topic.judge("the bus").lead < 0
+    topic.drop(lambda id: id == "2")
+    assert topic.judge("the bus").lead == 0
+    assert topic.passages == ("1",)
+
+
 def test_old_runners_up_make_room() -> None:
     topic = Topic(bounds=TopicBounds(similarity=0.0, lead=0.0))
     many = [hit(str(n), "bus" if n == 1 else "snow") for n in range(MAX_RUNNERS_UP + 2)]

@@ -196,6 +196,11 @@ class Topic:
         """Forget the passages in context but these; the runners-up stay."""
         self._in_context = {id: it for id, it in self._in_context.items() if id in ids}
 
+    def drop(self, is_stale: Callable[[str], bool]) -> None:
+        """Forget the runners-up that, by their ids, cannot be found any more."""
+        runners_up = self._runners_up.items()
+        self._runners_up = {id: it for id, it in runners_up if not is_stale(id)}
+
     def reset(self) -> None:
         """Forget everything."""
         self._in_context, self._runners_up = {}, {}
