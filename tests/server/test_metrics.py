@@ -1,5 +1,6 @@
 import re
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,13 @@ def test_who_stops_reading_stops_the_answer(service: Service) -> None:
 def test_what_was_read_ahead_is_counted_as_kept_or_wasted(
     service: Service, client: TestClient
 ) -> None:
-    engine = service.tenant().engine
+    engine, counters = service.tenant().engine, Counter[str]()
+
+    def saw(trace: Trace) -> None:
+        counters.update(trace.counters)
+        service.saw(trace)
+
+    engine.knowledge.on_trace = saw
     for typed in (QUESTION, "When was the Eiffel Tower finished?"):
         with Session(engine) as session:
             session.type(typed)
@@ -91,9 +98,11 @@ def test_what_was_read_ahead_is_counted_as_kept_or_wasted(
     seen = read(client)
     assert seen["prefetch_guesses_total", "kept"] == 1
     assert seen["prefetch_guesses_total", "dropped"] == 1
-    assert seen["prefetch_reused_tokens_total"] > 0
-    assert seen["prefetch_wasted_tokens_total"] > 0
-    assert 0 < seen["prefix_cache_hits_total"] <= seen["prefix_cache_queries_total"]
+    num_used, num_wasted = (seen[f"prefetch_{kind}_tokens_total"] for kind in ("reused", "wasted"))
+    assert num_wasted == counters["wasted_tokens"] > 0
+    assert num_used + num_wasted == counters["computed_ahead_tokens"] > num_wasted
+    assert seen["prefix_cache_queries_total"] == counters["prompt_tokens"]
+    assert seen["prefix_cache_hits_total"] == counters["reused_tokens"] < counters["prompt_tokens"]
     assert seen["kv_cache_bytes"] == engine.reader.tree.num_bytes > 0
 
 

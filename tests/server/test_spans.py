@@ -122,6 +122,7 @@ def test_what_was_read_ahead_stands_in_front_of_the_answer(service: Service, sen
     assert {sent.parent(span) for span in sent.named("guess")} == {ahead}
     assert sent.parent(sent.one("cite")) is chat
     assert attributes(sent.one(REQUEST))[PREFIX + "guess"] == "kept"
+    assert "Baikal" not in "".join(span.to_json() for span in sent.all())
 
 
 @pytest.mark.parametrize("method", ["plain", "drafts", "rapid"])
