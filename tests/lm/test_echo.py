@@ -61,3 +61,13 @@ def test_the_context_is_a_limit() -> None:
         echo(model, list(b"x" * 33))
     with pytest.raises(InputError, match="empty"):
         echo(model, [])
+
+
+@pytest.mark.real
+def test_an_echo_of_the_real_model(smollm: TransformersModel) -> None:
+    ids = smollm.tokenizer.encode("Lake Baikal is the deepest lake. 水在一百摄氏度沸腾。" * 12)
+    assert len(ids) > smollm.prefill_step_tokens
+    found = echo(smollm, ids, 1)
+    [expected] = score(smollm, [ids[:1]], [ids[1:]])
+    assert found is not None
+    assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-3)

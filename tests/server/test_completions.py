@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,7 +16,8 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.lm.score import score
 from readahead.lm.tokenizer import Tokenizer
-from readahead.server.state import Service
+from readahead.server.completions import CompletionRequest, _events
+from readahead.server.state import Caller, Service
 from tests.conftest import make_tokenizer
 
 PROMPT = "The tide turns twice a day, 潮水。"
@@ -296,6 +298,17 @@ def test_it_is_counted(openai: OpenAI, service: Service) -> None:
     assert counted(service, "prompt_tokens") == len(IDS)
     assert counted(service, "generation_tokens") == completion.usage.completion_tokens
     assert counted(service, "computed_tokens") <= len(IDS) + completion.usage.completion_tokens
+
+
+@pytest.mark.parametrize("num_taken", [1, 100])
+def test_a_key_spends_what_was_read_and_written(service: Service, num_taken: int) -> None:
+    """Also where nobody waits for the end."""
+    asked = CompletionRequest(model="tiny", prompt=PROMPT, temperature=0, max_tokens=5)
+    events = _events(service, Caller("key"), asked, lambda: False)
+    taken = list(islice(events, num_taken))
+    events.close()
+    num_new = 1 if num_taken == 1 else len(taken) - 1  # the last one says what was used
+    assert service.budgets.num_tokens("key") == len(IDS) + num_new
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:

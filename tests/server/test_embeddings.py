@@ -134,10 +134,11 @@ def test_a_cancelled_request_stops_within_a_batch(
 ) -> None:
     request = embeddings.EmbeddingRequest(model=NAME, input=["a"] * 100)
     asked = iter([False, True])
-    caller = Caller()
+    caller = Caller("key")
     events = embeddings._events(service, caller, service.tenant(), request, lambda: next(asked))
     assert len(list(events)) == 2
     assert embedder.num_encoded == embeddings.BATCH_SIZE
+    assert service.budgets.num_tokens("key") == 100
 
 
 @pytest.mark.real
