@@ -67,6 +67,9 @@ def test_every_route_needs_the_key(client: TestClient, key: str) -> None:
             response = client.request(method, path, headers=headers)
             assert response.status_code == 401, (method, path)
             assert response.headers["www-authenticate"] == CHALLENGE
+            # The body of what is refused is not read, however long it may be.
+            is_cut = response.headers.get("connection") == "close"
+            assert is_cut == (method not in ("GET", "HEAD", "OPTIONS"))
             assert {name: response.headers[name] for name in SECURE} == SECURE
             if method != "HEAD":
                 error = response.json()["error"]
