@@ -43,23 +43,29 @@ class Readings:
     def reset(self, reading: Reading | None = None) -> None:
         """Begin with the next question; ``reading`` holds its context."""
         self._computed: list[tuple[tuple[int, ...], int]] = []  # token ids, the first one computed
+        self._num_forgotten_tokens = 0
         self._readings: dict[bool, Reading | None] = {True: reading, False: None}
 
     def release(self) -> None:
         """Let go of the caches, as an answer takes one of them over; what they cost is known on."""
         self._readings.clear()
 
-    def crop(self, num_tokens: int) -> None:
-        """Let go of all but the first tokens of the conversation."""
+    def crop(self, token_ids: tuple[int, ...]) -> None:
+        """Let go of all but ``token_ids``, the conversation's; what it cost is known on."""
+        before = self.num_computed_tokens
+        shared = [(ids, num_shared(ids, token_ids), first) for ids, first in self._computed]
+        self._computed = [(ids[:num], min(first, num)) for ids, num, first in shared]
+        self._num_forgotten_tokens += before - self.num_computed_tokens
         reading = self._readings.get(True)
         self.release()
-        if reading is None or not num_tokens:
+        num = 0 if reading is None else num_shared(reading.token_ids, token_ids)
+        if reading is None or not num:
             return
-        if (cache := reading.cache).length > num_tokens:
+        if (cache := reading.cache).length > num:
             if reading.refusal:
                 return
-            cache.crop(num_tokens)
-        self._readings[True] = Reading(cache, reading.token_ids[: cache.length])
+            cache.crop(num)
+        self._readings[True] = Reading(cache, token_ids[: cache.length])
 
     def on(self, context: Context) -> Reading | None:
         """Return the reading that goes on from ``context``."""
@@ -150,7 +156,8 @@ class Readings:
     @property
     def num_computed_tokens(self) -> int:
         """Return how many tokens were computed for this question."""
-        return sum(len(ids) - first for ids, first in self._computed)
+        known = sum(len(ids) - first for ids, first in self._computed)
+        return known + self._num_forgotten_tokens
 
     def num_useful_tokens(self, token_ids: tuple[int, ...]) -> int:
         """Return how many of ``token_ids`` were computed for this question."""

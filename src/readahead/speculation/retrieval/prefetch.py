@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from readahead.config import PrefetchConfig
 from readahead.lm.base import Cancelled, never
-from readahead.lm.prompt import Context, Part, Prompt, first_tokens, num_tokens
+from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.ahead import Ahead, Readings
@@ -81,7 +81,7 @@ class Prefetcher:
         """
         self._found.clear()
         self._drop_ahead()
-        self._readings.crop(num_tokens(context.parts))
+        self._readings.crop(joined(context.parts))
         self.prompt, self.decision = None, None
         self._typed = ""
 
