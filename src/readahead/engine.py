@@ -66,6 +66,7 @@ class Engine:
         self.governor = Governor()
         self._memories: WeakSet[Memory] = WeakSet()
         self._entry = threading.Lock()  # of the set
+        self._loading = threading.Lock()  # the first questions may come at once
 
     @classmethod
     def open(cls, config: Config | None = None) -> Self:
@@ -211,13 +212,14 @@ class Engine:
             NotFound: A model was not pulled.
             EmbedderMismatch: The knowledge base is embedded with another model.
         """
-        _ = self.max_prompt_tokens, self.knowledge.retriever
-        if method == METHOD:
-            _ = self.speculator
-        if method == RAPID:
-            _ = self.rapid
-        if self.config.inject.enabled:
-            make_watchable(self.target)  # now: later, other requests may be running
+        with self._loading:
+            _ = self.max_prompt_tokens, self.knowledge.retriever
+            if method == METHOD:
+                _ = self.speculator
+            if method == RAPID:
+                _ = self.rapid
+            if self.config.inject.enabled:
+                make_watchable(self.target)  # now: later, other requests may be running
         return self
 
     def ask(

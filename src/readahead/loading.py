@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property, partial
 
 from readahead.config import Config, Dtype
@@ -22,6 +23,8 @@ class Loaded:
     def __init__(self, config: Config, target: TransformersModel | None = None) -> None:
         self.turns = Turns()
         self._config = config
+        self._models: dict[tuple[str, str, Dtype], TransformersModel] = {}
+        self._loading = threading.Lock()  # the first questions may come at once
         if target is not None:
             self.target = target
 
@@ -65,6 +68,10 @@ class Loaded:
         return self.turns.run(partial(Entailment.load, name, device=device)) if name else None
 
     def _load(self, name: str, device: str, dtype: Dtype) -> TransformersModel:
+        place = (name, device, dtype)
         num_tokens = self._config.models.prefill_step_tokens
-        load = partial(load_named, name, device, dtype, prefill_step_tokens=num_tokens)
-        return self.turns.run(load)
+        load = partial(load_named, *place, prefill_step_tokens=num_tokens)
+        with self._loading:
+            if place not in self._models:
+                self._models[place] = self.turns.run(load)
+            return self._models[place]

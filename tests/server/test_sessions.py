@@ -25,6 +25,7 @@ from tests.server.conftest import make_config
 from tests.session.test_session import QUICK, until
 
 QUESTION = "How deep is the lake?"
+MAX_NEW_TOKENS = 12  # in make_config
 NUM_THREADS = 45  # more than the server has for what blocks
 JSON = {"Content-Type": "application/json"}
 
@@ -188,7 +189,7 @@ def test_what_is_ready_moves_while_one_types(client: TestClient, service: Servic
         "suggestions",
     }
     post(client, f"{path}/typing", text=QUESTION)
-    until(lambda: get(client, f"{path}/status")["num_answer_tokens"] > 0)
+    until(lambda: get(client, f"{path}/status")["num_answer_tokens"] == MAX_NEW_TOKENS)
     status = get(client, f"{path}/status")
     assert status["passages"] == ["Lake Baikal"]
     assert status["num_tokens"] > 0
