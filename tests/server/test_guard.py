@@ -122,12 +122,15 @@ def test_keys_come_and_go_while_the_server_runs(client: TestClient, service: Ser
     assert client.get("/v1/traces").status_code == 401
 
 
-def test_keys_that_cannot_be_read_open_nothing(client: TestClient, service: Service) -> None:
-    service.keys.add("ann")
+def test_keys_that_cannot_be_read_open_nothing(
+    client: TestClient, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = service.keys.add("ann")
     (service.config.kb / "keys.json").write_text("{")
-    response = client.get("/v1/traces")
-    assert response.status_code == 500
-    assert response.json()["error"]["code"] == "StoreError"
+    for headers in ({}, bearer(key)):
+        response = client.get("/v1/traces", headers=headers)
+        assert response.status_code == 503
+        assert "keys.json" not in response.text and "keys.json" in caplog.text
 
 
 def test_only_by_its_names_the_server_is_called(client: TestClient) -> None:

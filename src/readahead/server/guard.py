@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from readahead.errors import ReadaheadError
+from readahead.errors import StoreError
 from readahead.server.bodies import Bodies
 from readahead.server.headers import Headers
 from readahead.server.hosts import is_allowed
 from readahead.server.keys import Key
 from readahead.server.logs import RequestLog
-from readahead.server.problems import Problem, problem_of
+from readahead.server.problems import Problem
 from readahead.server.state import Caller, Service
 
 OPEN = "/health"  # the one path that needs no key
@@ -26,6 +27,7 @@ _METHODS = ("GET", "POST", "DELETE")
 _TYPING = "/typing"  # a request a stroke: none of those that are counted
 _SPENDING = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 _OWN_SITE = (None, "same-origin", "none")  # none: typed by a person
+_log = logging.getLogger("readahead.server")
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -64,8 +66,8 @@ class Guard:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             scope.setdefault("state", {})["caller"] = self._caller(scope)
-        except (Problem, ReadaheadError) as error:
-            response = problem_of(error).response
+        except Problem as problem:
+            response = problem.response
             if scope["method"] not in _SAFE:
                 response.headers["Connection"] = "close"  # the body is not read
             await response(scope, receive, send)
@@ -81,7 +83,6 @@ class Guard:
 
         Raises:
             Problem: Nobody who may.
-            StoreError: The keys cannot be read.
         """
         headers = RequestHeaders(scope=scope)
         self._check_host(headers)
@@ -115,11 +116,15 @@ class Guard:
 
     def _key(self, headers: RequestHeaders) -> Key | None:
         """Return the key that was sent, None where none is needed."""
-        keys = self._service.keys
-        if not keys.are_needed():
-            return None
-        secret = _secret(headers)
-        if not secret or (key := keys.find(secret)) is None:
+        secret, keys = _secret(headers), self._service.keys
+        try:
+            if not keys.are_needed():
+                return None
+            key = keys.find(secret) if secret else None
+        except StoreError as error:  # it names a folder: nothing for whoever asks
+            _log.error("no request is answered: %s", error)
+            raise Problem(503, "The keys cannot be read; the log says why.", code="fault") from None
+        if key is None:
             what = "This key is not known" if secret else "A key is needed"
             raise Problem(
                 401,
