@@ -8,6 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from starlette.testclient import TestClient
 
+from readahead.errors import BackendError
 from readahead.server import genai
 from readahead.server.spans import AHEAD, PREFIX, REQUEST, Spans
 from readahead.server.state import Service
@@ -152,6 +153,38 @@ def test_a_failed_step_is_an_error(sent: Sent) -> None:
     sent.spans.saw(trace)
     status = sent.one("prefill").status
     assert (status.status_code, status.description) == (StatusCode.ERROR, "KeyError")
+
+
+def test_an_answer_that_failed_is_an_error(
+    service: Service, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **more: object) -> None:
+        raise BackendError("Baikal")
+
+    monkeypatch.setattr(service, "_spans", sent.spans)
+    engine = service.tenant().engine.load()
+    with monkeypatch.context() as broken, pytest.raises(BackendError):
+        broken.setattr(type(engine.target), "forward", fail)
+        engine.ask(QUESTION)
+    root = sent.one(REQUEST)
+    assert (root.status.status_code, root.status.description) == (
+        StatusCode.ERROR,
+        "BackendError",
+    )
+    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("failed",)
+    (kept,) = engine.knowledge.store.traces()
+    assert kept["attributes"]["error"] == "BackendError"  # type: ignore[index]
+
+
+def test_a_client_that_leaves_is_no_error(
+    service: Service, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_spans", sent.spans)
+    events = service.tenant().engine.stream(QUESTION)
+    next(events)
+    events.close()
+    assert sent.one(REQUEST).status.status_code is StatusCode.UNSET
+    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("cancelled",)
 
 
 def test_a_span_that_never_ended_ends_with_its_trace(sent: Sent) -> None:

@@ -70,6 +70,7 @@ class Spans:
             "request_id": one.id if one else "",
             "guess": guess_of(trace),
             "abstention": abstention_of(trace),
+            "error": trace.attributes.get("error", ""),
         }
         return _named({name: value for name, value in (told | trace.counters).items() if value})
 

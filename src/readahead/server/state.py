@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -111,6 +112,8 @@ class Service:
 
     def saw(self, trace: Trace) -> None:
         """Count, log and report a finished answer; none of that may cost the answer."""
+        if isinstance(error := sys.exception(), Exception):  # that ends it, and passes by here
+            trace.attributes |= {"finish_reason": "failed", "error": type(error).__name__}
         if caller := getattr(self._of_thread, "caller", None):
             read, written = (trace.counters.get(f"{n}_tokens", 0) for n in ("prompt", "completion"))
             self.budgets.spend(caller, read + written)
