@@ -18,6 +18,7 @@ from readahead.server import (
     guard,
     health,
     metrics,
+    openapi,
     page,
     problems,
     search,
@@ -57,6 +58,7 @@ def create_app(service: Service) -> FastAPI:
         version=__version__,
         docs_url=None,  # it loads scripts from elsewhere
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
     )
     app.state.service = service
@@ -64,4 +66,5 @@ def create_app(service: Service) -> FastAPI:
     guard.install(app, service)
     for module in ROUTERS:
         app.include_router(module.router)
+    openapi.install(app)
     return app
