@@ -369,3 +369,38 @@ def caches_of(session: ServedSession) -> list[Cache]:
     assert isinstance(about, Session)
     readings = about._prefetcher._readings._readings.values()
     return [reading.cache for reading in readings if reading is not None]
+
+
+def completed(client: TestClient, id: str) -> tuple[int, dict[str, Any]]:
+    """Return status and body of an answer in a session."""
+    messages = [{"role": "user", "content": QUESTION}]
+    body = {"model": "readahead", "messages": messages, "readahead": {"session": id}}
+    response = client.post("/v1/chat/completions", json=body)
+    return response.status_code, response.json()
+
+
+def test_a_chat_uses_what_was_read_ahead(client: TestClient, service: Service) -> None:
+    id = opened(client)
+    post(client, f"/v1/sessions/{id}/typing", text=QUESTION)
+    until(lambda: get(client, f"/v1/sessions/{id}/status")["num_answer_tokens"] == MAX_NEW_TOKENS)
+    _, answer = completed(client, id)
+    assert answer["readahead"]["usage"]["retrievals"] == 0
+    trace = get(client, f"/v1/traces/{answer['readahead']['trace_id']}")
+    assert trace["attributes"]["prefetch"]["num_answer_tokens_ahead"] == MAX_NEW_TOKENS
+    (turn,) = get(client, f"/v1/sessions/{id}")["turns"]
+    assert turn["answer"] == answer["choices"][0]["message"]["content"]
+
+
+def test_a_chat_in_a_session_that_is_answering(client: TestClient, service: Service) -> None:
+    id = opened(client)
+    with closing(held(service, id).submit(QUESTION)) as events:
+        next(events)
+        status, body = completed(client, id)
+    assert (status, body["error"]["code"]) == (409, "session_busy")
+    assert completed(client, id)[0] == 200
+
+
+def test_a_chat_in_another_tenants_session(service: Service, other: TestClient) -> None:
+    id = opened(client_of(other, service.keys.add("a")))
+    assert completed(other, id)[0] == 404
+    assert held(service, id).said == ()
