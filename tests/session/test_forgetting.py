@@ -1,7 +1,6 @@
 """A deleted document is in no cache: not of the engine, not of any conversation."""
 
 import gc
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -142,24 +141,17 @@ def test_an_answer_that_runs_leaves_nothing_behind(engine: Engine, method: str) 
 
 
 def test_what_is_read_while_its_document_goes_is_not_kept(engine: Engine) -> None:
-    with Session(engine) as session:
-        keep, is_reading, has_gone = engine.reader.keep, threading.Event(), threading.Event()
+    read = engine.reader.read
 
-        def late(*given: Any, **named: Any) -> str:
-            is_reading.set()
-            has_gone.wait(10)
-            return keep(*given, **named)
+    def late(*given: Any, **named: Any) -> Any:
+        remove(engine)  # after the search, before the reading
+        return read(*given, **named)
 
-        engine.reader.keep = late  # type: ignore[method-assign]
-        asking = threading.Thread(target=submit, args=(session, QUESTION))
-        asking.start()
-        assert is_reading.wait(10)
-        engine.knowledge.remove(["vault.md"])
-        has_gone.set()
-        asking.join()
-        engine.reader.keep = keep  # type: ignore[method-assign]
-        assert held(engine.reader.tree) == []
-        assert held(session) == []
+    engine.reader.read = late  # type: ignore[method-assign]
+    engine.ask(QUESTION, method="rapid", filter=Filter(documents=("vault.md",)))
+    engine.reader.read = read  # type: ignore[method-assign]
+    assert engine.reader.tree.num_bytes  # of what stands before the document
+    assert held(engine) == []
 
 
 def test_a_conversation_about_a_document_forgets_it(engine: Engine) -> None:
