@@ -2,6 +2,9 @@
 
 import { ApiError, events, send } from "./api.js";
 
+const NUM_TRIES = 40; // while the answer that was stopped ends its step
+const PAUSE_MS = 250;
+
 /**
  * @typedef {{question: string, method: string, session?: string, documents?: string[],
  *   inject?: boolean, settings?: Record<string, unknown>,
@@ -41,12 +44,24 @@ export function messagesOf(exchanges) {
  * @param {AbortSignal} signal aborting it ends the request; the server stops within one step
  */
 export async function* ask(asked, signal) {
-  const response = await send("POST", "/v1/chat/completions", { json: bodyOf(asked), signal });
+  const response = await begin(bodyOf(asked), signal);
   for await (const chunk of events(response, { needsDone: true })) {
     const [choice] = chunk.choices ?? [];
     if (chunk.readahead?.citation) yield { citation: chunk.readahead.citation };
     if (choice?.delta?.content) yield { text: choice.delta.content };
     if (choice?.finish_reason) yield { answer: chunk.readahead ?? {}, finish: choice.finish_reason };
+  }
+}
+
+/** Send the request; a session whose last answer is just being stopped is waited for. */
+async function begin(json, signal) {
+  for (let left = NUM_TRIES; ; left -= 1) {
+    try {
+      return await send("POST", "/v1/chat/completions", { json, signal });
+    } catch (error) {
+      if (error.code !== "session_busy" || !left) throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS); });
   }
 }
 

@@ -50,6 +50,7 @@ export const EN = {
   documentGone: "This document is no longer in the library.",
   forgetLabel: "Remove from the history: {title}",
 
+  readingAhead: "reading ahead",
   listening: "reading along",
   tokensReady: "{n} tokens ready",
   answerReady: "{m} tokens ready, {n} of the answer",
@@ -98,6 +99,7 @@ export const EN = {
   "span.search": "Search",
   "span.retrieve": "Retrieve",
   "span.topic": "Topic",
+  "span.suggest": "Suggest",
   "span.reuse": "Reuse",
   "span.blend": "Blend",
   "span.prefill": "Prefill",
@@ -126,6 +128,7 @@ export const EN = {
   "x.search": "The passages were ranked in {s}.",
   "x.retrieve": "The best part of the document was found in {s}.",
   "x.topic": "It was decided in {s} what the question refers to.",
+  "x.suggest": "Between the turns, questions that may follow were made up and read for, in {s}.",
   "x.reuse": "{n} tokens were still in memory.",
   "x.blend": "Passages read elsewhere were taken over in {s}; approximate.",
   "x.prefill": "{n} tokens were read in {s}, behind {cached} that were in memory.",

@@ -15,7 +15,7 @@ import { number, percent, seconds, t } from "./i18n.js";
 const MAX_TYPING_S = 15; // what happened long before the question was asked is left out
 const LANE_OF = {
   encode: "retrieval", search: "retrieval", retrieve: "retrieval", topic: "retrieval",
-  reuse: "prefill", blend: "prefill", prefill: "prefill",
+  suggest: "prefill", reuse: "prefill", blend: "prefill", prefill: "prefill",
   draft: "draft", verify: "draft", score: "draft", refine: "draft", split: "draft",
   drafter_prefill: "draft", drafter_decode: "draft", refresh: "draft",
   decode: "decode",
@@ -35,7 +35,9 @@ export function lanesOf(trace, strokes = []) {
   const lanes = Object.fromEntries(LANES.map((key) => [key, /** @type {Item[]} */ ([])]));
   const rounds = trace.attributes.speculation?.rounds ?? [];
   lanes.typing.push(...typing(trace, strokes, asked));
+  const aside = trace.spans.filter((span) => span.name === "suggest");
   for (const span of trace.spans) {
+    if (aside.some((whole) => isWithin(span, whole))) continue;
     if (span.name === "guess" || span.name === "inject") lanes.gate.push(gate(span, asked));
     const key = LANE_OF[span.name];
     if (!key || (rounds.length && SEVERAL_MARKS.has(span.name))) continue;
@@ -53,6 +55,11 @@ export function lanesOf(trace, strokes = []) {
     items: lanes[key].filter((item) => item.end >= start).sort((a, b) => a.start - b.start),
   }));
   return { lanes: shown, start, end: Math.max(end, start + 1e-3), asked, first: firstToken(trace, asked) };
+}
+
+/** Return whether a span is part of what was done for a suggestion. */
+function isWithin(span, whole) {
+  return span !== whole && span.start_s >= whole.start_s && span.start_s < (whole.end_s ?? Infinity);
 }
 
 function firstToken(trace, asked) {

@@ -41,7 +41,7 @@ function drawPast() {
 function begin() {
   drawPast();
   location.hash = "#chat";
-  openSide(false);
+  go();
   byId("question").focus();
 }
 

@@ -101,6 +101,7 @@ export class Strip {
     if (key !== this.titles) titles.replaceChildren(...status.passages.map(titleOf));
     this.titles = key;
     strip.dataset.tokens = String(status.num_tokens);
+    line.classList.toggle("seeking", !status.num_answer_tokens && !status.reason);
     line.title = status.reason;
   }
 }
@@ -127,9 +128,10 @@ function countLine(status) {
   if (status.num_answer_tokens) {
     return t("answerReady", { n: number(status.num_answer_tokens), m: number(status.num_tokens) });
   }
-  return status.num_tokens ? t("tokensReady", { n: number(status.num_tokens) }) : t("listening");
+  if (status.num_tokens) return t("tokensReady", { n: number(status.num_tokens) });
+  return t(status.passages.length ? "readingAhead" : "listening");
 }
 
 function titleOf(title) {
-  return el("li", { title }, title);
+  return el("li", { title }, title.split(" > ").slice(-2).join(" › "));
 }

@@ -48,6 +48,7 @@ export const ZH = {
   documentGone: "这份文档已不在文档库中。",
   forgetLabel: "从历史中移除：{title}",
 
+  readingAhead: "正在预读",
   listening: "正在跟读",
   tokensReady: "已备好 {n} 个词元",
   answerReady: "已备好 {m} 个词元，其中回答 {n} 个",
@@ -96,6 +97,7 @@ export const ZH = {
   "span.search": "搜索",
   "span.retrieve": "检索",
   "span.topic": "话题",
+  "span.suggest": "建议",
   "span.reuse": "复用",
   "span.blend": "拼接",
   "span.prefill": "预填充",
@@ -124,6 +126,7 @@ export const ZH = {
   "x.search": "用 {s} 给段落排序。",
   "x.retrieve": "用 {s} 找到文档中最相关的部分。",
   "x.topic": "用 {s} 判断问题指的是什么。",
+  "x.suggest": "在两轮之间，用 {s} 拟出可能的后续问题并为之阅读。",
   "x.reuse": "有 {n} 个词元仍在内存中。",
   "x.blend": "用 {s} 接过在别处读过的段落；近似。",
   "x.prefill": "用 {s} 读了 {n} 个词元，接在内存中的 {cached} 个之后。",

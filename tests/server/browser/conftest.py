@@ -1,0 +1,90 @@
+"""A real Chromium on a real server; screenshots are kept as artefacts of the run."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from readahead.config import Config
+from tests.server.conftest import make_config
+
+ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+ARGUMENTS = ("--headless", "--no-sandbox", "--disable-background-networking")
+WIDE = {"width": 1280, "height": 860}
+PHONE = {"width": 375, "height": 740}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder, and skip them where there is no Chromium, but never in CI."""
+    is_absent = shutil.which("chromium") is None and "CI" not in os.environ
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if is_absent:
+                item.add_marker(pytest.mark.skip(reason="chromium is not installed"))
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    # For this folder only: while it runs, no other test could begin an event loop of its own.
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=ARGUMENTS
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return make_config(tmp_path, generation__max_new_tokens=40)
+
+
+Opens = Callable[..., Page]
+
+
+@pytest.fixture
+def opens(browser: Browser, served: str) -> Iterator[Opens]:
+    """Return what opens the page in a fresh context; it fails on any fault that a page has."""
+    faults: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def hear(told: ConsoleMessage) -> None:
+        # A status that is no success is told there, too; pages are asked for some on purpose.
+        if told.type == "error" and not told.text.startswith("Failed to load resource"):
+            faults.append(told.text)
+
+    def open_page(size: dict[str, int] = WIDE, **options: object) -> Page:
+        context = browser.new_context(viewport=size, **options)  # type: ignore[arg-type]
+        contexts.append(context)
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", hear)
+        page.goto(served)
+        page.locator("#method option").first.wait_for(state="attached")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+@pytest.fixture
+def page(opens: Opens) -> Page:
+    return opens()
+
+
+@pytest.fixture
+def shoot() -> Callable[[Page, str], None]:
+    """Return what keeps a screenshot under a name."""
+    ARTIFACTS.mkdir(exist_ok=True)
+
+    def keep(page: Page, name: str) -> None:
+        page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    return keep

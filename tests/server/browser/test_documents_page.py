@@ -1,0 +1,107 @@
+"""The library and the viewer in a real browser; what documents hold is shown as text alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from readahead.server.state import Service
+
+HOSTILE = """# <img src=x onerror="window.pwned=1">
+
+<script>window.pwned = 1</script> A pwned paragraph about quokkas &amp; `<b>bold</b>`.
+
+![remote](http://192.0.2.1/track.png) [link](javascript:window.pwned=1)
+"""
+OPEN = """async ([id, span]) => {
+    const { openDocument } = await import("/static/viewer.js");
+    await openDocument(id, span);
+}"""
+
+
+def test_upload_find_read_delete(
+    page: Page, tmp_path: Path, shoot: Callable[[Page, str], None]
+) -> None:
+    file = tmp_path / "quokka.md"
+    file.write_text("# Quokkas\n\nA quokka weighs up to five kilograms.\n", encoding="utf-8")
+    page.goto(page.url.split("#")[0] + "#library")
+    page.locator("#files").set_input_files(file)
+    expect(page.locator(".job")).to_have_attribute("data-status", "done")
+    expect(page.locator(".job")).to_contain_text("quokka.md")
+    expect(page.locator(".doc")).to_have_count(4)
+    page.locator("#find").fill("quokka")
+    expect(page.locator(".doc")).to_have_count(1)
+    expect(page.locator("#hits")).to_contain_text("five kilograms")
+    shoot(page, "library")
+    page.locator("#hits button").first.click()
+    expect(page.locator("#viewer mark").last).to_contain_text("five kilograms")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Delete quokka.md").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".doc")).to_have_count(1)
+    page.get_by_role("button", name="Delete quokka.md").click()
+    page.locator("#confirm .danger").click()
+    expect(page.locator(".doc")).to_have_count(0)
+    page.locator("#find").fill("")
+    expect(page.locator(".doc")).to_have_count(3)
+
+
+def test_a_file_that_is_dropped_is_taken(page: Page) -> None:
+    page.goto(page.url.split("#")[0] + "#library")
+    page.evaluate(
+        """() => {
+            const data = new DataTransfer();
+            data.items.add(new File(["# Wombats\\n\\nWombats dig.\\n"], "wombat.md"));
+            const area = document.getElementById("drop");
+            area.dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+        }"""
+    )
+    expect(page.locator(".job")).to_have_attribute("data-status", "done")
+    expect(page.get_by_role("button", name="wombat.md", exact=True)).to_be_visible()
+
+
+def test_a_file_that_is_refused_says_why(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "picture.exe"
+    file.write_bytes(b"MZ")
+    page.goto(page.url.split("#")[0] + "#library")
+    with page.expect_response("**/v1/documents") as answered:
+        page.locator("#files").set_input_files(file)
+    assert answered.value.status in (400, 415)
+    expect(page.locator("#toast")).to_contain_text("exe")
+
+
+def test_a_document_is_shown_as_text_alone(page: Page, service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "hostile.md"
+    file.write_text(HOSTILE, encoding="utf-8")
+    service.tenant().engine.knowledge.add([file])
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(page.url.split("#")[0] + "#library")
+    page.locator("#find").fill("quokkas")
+    page.locator("#hits button").first.click()
+    expect(page.locator("#viewer")).to_contain_text("quokkas")
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = 'chat'")
+    page.locator("#question").fill("What about the pwned quokkas?")
+    page.keyboard.press("Enter")
+    page.locator(".facts").wait_for()
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("#viewer img, #viewer script, #viewer a, .turn script").count() == 0
+    assert all("192.0.2.1" not in url for url in asked)
+
+
+def test_a_span_is_counted_in_code_points(page: Page, service: Service, tmp_path: Path) -> None:
+    text = "# 😀 Smiles\n\n😀😀 come before 🇫🇷. The span is here. And 😀 after it.\n"
+    file = tmp_path / "smiles.md"
+    file.write_text(text, encoding="utf-8")
+    service.tenant().engine.knowledge.add([file])
+    origin = page.url.split("#")[0].rstrip("/")
+    listed = httpx.get(f"{origin}/v1/documents", params={"query": "smiles"}).json()["data"]
+    stored = httpx.get(f"{origin}/v1/documents/{listed[0]['id']}").json()["text"]
+    start = stored.index("The span is here.")
+    span = {"start": start, "end": start + len("The span is here.")}
+    page.evaluate(OPEN, [listed[0]["id"], span])
+    expect(page.locator("#viewer mark")).to_have_text("The span is here.")
+    expect(page.locator("#viewer mark")).to_be_in_viewport()
+    expect(page.locator("#viewer-place")).to_contain_text("Smiles")
