@@ -1,4 +1,5 @@
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,21 @@ def test_vectors_are_unit_rows_for_any_string(minilm: SentenceTransformerEmbedde
     for text, vector in zip(ODD, vectors, strict=True):
         assert np.allclose(minilm.embed_query(text)[0], vector, atol=1e-5)
     assert minilm.embed_passages([]).shape == (0, minilm.dim)
+
+
+@pytest.mark.real
+def test_a_query_does_not_wait_for_all_passages() -> None:
+    embedder = SentenceTransformerEmbedder(
+        pull("all-minilm-l6-v2").folder, device="cpu", batch_size=2
+    )
+    texts = [f"{number} {'lamp ' * 100 * (number % 3)}" for number in range(60)]
+    with ThreadPoolExecutor(1) as thread:
+        embedding = thread.submit(embedder.embed_passages, texts)
+        for number in range(3):
+            embedder.embed_query(f"query {number}")
+        assert not embedding.done()
+    one_by_one = np.concatenate([embedder.embed_passages([text]) for text in texts[:6]])
+    assert np.allclose(embedding.result()[:6], one_by_one, atol=1e-5)
 
 
 @pytest.mark.real

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class SentenceTransformerEmbedder:
         self._batch_size = batch_size
         # A fast tokenizer holds its truncation settings in itself: one call at a time.
         self._lock = threading.Lock()
+        self._next = threading.Lock()  # of who gets it next: a lock alone may be taken anew at once
         self._one_core = _one_core_thread()
         # A follow-up is embedded once to be judged and once to be searched for.
         self._remembered = lru_cache(maxsize=_REMEMBERED_QUERIES)(
@@ -75,31 +77,46 @@ class SentenceTransformerEmbedder:
         """Return how long each text is, special tokens included."""
         if not texts:
             return []
-        with self._lock:
+        with self._turn():
             counted = self._model.tokenizer(
                 [_encodable(text) for text in texts], truncation=False, padding=False, verbose=False
             )
         return [len(ids) for ids in counted["input_ids"]]
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return (n, dim) float32 unit rows; batches hold texts of similar length."""
-        if not texts:
-            return np.zeros((0, self.dim), dtype=np.float32)
-        with self._lock:
-            vectors = self._model.encode_document(
-                [_encodable(text) for text in texts],
-                batch_size=self._batch_size,
-                normalize_embeddings=True,
-                show_progress_bar=False,
-            )
-        return np.ascontiguousarray(vectors, dtype=np.float32)
+        """Return (n, dim) float32 unit rows; batches hold texts of similar length.
+
+        A query waits for one batch at most.
+        """
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        for first in range(0, len(order), self._batch_size):
+            batch = order[first : first + self._batch_size]
+            with self._turn():
+                vectors[batch] = self._model.encode_document(
+                    [_encodable(texts[at]) for at in batch],
+                    batch_size=self._batch_size,
+                    normalize_embeddings=True,
+                    show_progress_bar=False,
+                )
+        return vectors
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the model during the ``with`` body; who waits longest comes first."""
+        with self._next:
+            self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def embed_query(self, text: str) -> Vectors:
         """Return (1, dim) float32, a unit row; the last few texts are remembered."""
         return self._remembered(text).copy()
 
     def _embed_query(self, text: str) -> Vectors:
-        with self._lock:
+        with self._turn():
             vectors = self._model.encode_query(
                 [_encodable(text)], normalize_embeddings=True, show_progress_bar=False
             )
