@@ -62,7 +62,7 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    problems.install(app)
+    problems.install(app, [route for module in ROUTERS for route in module.router.routes])
     guard.install(app, service)
     for module in ROUTERS:
         app.include_router(module.router)

@@ -33,7 +33,11 @@ _BODY: dict[str, Any] = {
                     "type": "object",
                     "required": [FIELD],
                     "properties": {
-                        FIELD: {"type": "array", "items": {"type": "string", "format": "binary"}}
+                        FIELD: {
+                            "type": "array",
+                            "minItems": 1,
+                            "items": {"type": "string", "format": "binary"},
+                        }
                     },
                 }
             }
@@ -41,7 +45,7 @@ _BODY: dict[str, Any] = {
     }
 }
 Limit = Annotated[int, Query(ge=1, le=MAX_LISTED)]
-Id = Annotated[str, Query(max_length=100)]
+Id = Annotated[str, Query(max_length=100, json_schema_extra={"pattern": "^[0-9]{0,18}$"})]
 
 
 @router.post("/v1/documents", status_code=202, openapi_extra=_BODY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import (
     AfterValidator,
@@ -38,10 +38,18 @@ def _fits(value: object, num_levels: int) -> bool:
     return num_levels > 0 and all(_fits(item, num_levels - 1) for item in items)
 
 
+def _not_a_number(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("it may be false only")
+    return value
+
+
 AnyText = Annotated[str, BeforeValidator(_mended)]
 """Any string that JSON can hold; each lone surrogate becomes U+FFFD."""
 ShortText = Annotated[AnyText, Field(max_length=MAX_TEXT_CHARS)]
 """What a person types into a line."""
+Off = Annotated[Literal[False], BeforeValidator(_not_a_number)]
+"""What cannot be switched on; 0 is no false."""
 Shallow = Annotated[Any, AfterValidator(_shallow)]
 """A JSON value that is not nested too deeply to be handled further."""
 

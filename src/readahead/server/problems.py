@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from readahead.errors import ContextOverflow, ReadaheadError
 
@@ -106,11 +107,20 @@ def _invalid(error: RequestValidationError) -> Problem:
     return Problem(400, f"{param or 'The request'}: {first['msg']}.", param=param, code="invalid")
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of ``app`` with the envelope."""
+def _methods(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
+    """Return with which methods the path of a request may be called."""
+    found = (route for route in routes if route.matches(request.scope)[0] != Match.NONE)
+    return sorted({method for route in found for method in getattr(route, "methods", ())})
+
+
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Answer every error of ``app``, which has these ``routes``, with the envelope."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        return problem_of(error).response
+        problem = problem_of(error)
+        if problem.status == 405:  # the router names the methods of one route only
+            problem.headers["Allow"] = ", ".join(_methods(request, routes))
+        return problem.response
 
     for kind in (Problem, ReadaheadError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, answer)

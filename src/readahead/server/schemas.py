@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from readahead.config import Config, GenerationConfig
+from readahead.server.fields import Off
 from readahead.server.problems import Problem, unsupported
 from readahead.server.scope import Scope
 
@@ -26,7 +27,7 @@ class StreamOptions(Strict):
     """Of a stream."""
 
     include_usage: bool = False
-    include_obfuscation: Literal[False] = False
+    include_obfuscation: Off = False
 
 
 class Sampling(Strict):
@@ -136,7 +137,7 @@ class ChatRequest(Sampling):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     response_format: ResponseFormat | None = None
-    store: Literal[False] | None = None
+    store: Off | None = None
     service_tier: Literal["auto", "default"] | None = None
     readahead: Extension | None = None
 

@@ -18,7 +18,9 @@ MAX_HITS = 1000
 class SearchRequest(Scope):
     """The body of ``POST /v1/search``."""
 
-    query: ShortText = Field(description="any text that is not blank")
+    query: ShortText = Field(
+        description="any text that is not blank", json_schema_extra={"pattern": r"\S"}
+    )
     k: int | None = Field(None, ge=1, le=MAX_HITS, description="unset: retrieval.k")
 
 
