@@ -186,7 +186,7 @@ def test_what_is_ready_moves_while_one_types(client: TestClient, service: Servic
     assert status["object"] == "session.status"
     assert set(status) == {
         *("object", "passages", "num_tokens", "num_answer_tokens", "probability", "reason"),
-        "suggestions",
+        *("suggestions", "fetching"),
     }
     post(client, f"{path}/typing", text=QUESTION)
     until(lambda: get(client, f"{path}/status")["num_answer_tokens"] == MAX_NEW_TOKENS)
@@ -404,3 +404,19 @@ def test_a_chat_in_another_tenants_session(service: Service, other: TestClient) 
     id = opened(client_of(other, service.keys.add("a")))
     assert completed(other, id)[0] == 404
     assert held(service, id).said == ()
+
+
+def test_it_follows_what_was_said_elsewhere(client: TestClient, service: Service) -> None:
+    said = [
+        {"role": "user", "content": "Where is the tower?"},
+        {"role": "assistant", "content": "In Paris [1]."},
+    ]
+    session = post(client, "/v1/sessions", messages=said)
+    assert "messages" not in session
+    ask(held(service, session["id"]))
+    about = held(service, session["id"])._about
+    assert [turn.question for turn in about.turns] == ["Where is the tower?", QUESTION]
+    for wrong in (said[:1], said[1:], [{"role": "system", "content": "x"}, *said]):
+        response = client.post("/v1/sessions", json={"messages": wrong})
+        assert response.status_code == 400
+        assert response.json()["error"]["param"] == "messages"

@@ -1,8 +1,11 @@
+import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from readahead.config import PrefetchConfig
+from readahead.lm.base import Cache
 from readahead.lm.model import TransformersModel
 from readahead.session import Session
 from readahead.session.worker import Typed, settles_after_s
@@ -39,3 +42,23 @@ def test_a_settled_question_is_read_before_the_line_rests(
         until(lambda: len(session.status.passages) > 0)
         assert session.status.num_tokens > 0
         assert session.status.num_answer_tokens <= 1  # more only once it rests
+
+
+def test_what_is_being_read_is_told_while_it_is(
+    tmp_path: Path, model: TransformersModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, begun, go_on = model.forward, threading.Event(), threading.Event()
+
+    def held(token_ids: torch.Tensor, cache: Cache) -> torch.Tensor:
+        begun.set()
+        assert go_on.wait(20)
+        return forward(token_ids, cache)
+
+    with Session(open_engine(tmp_path, model, **QUICK)) as session:
+        monkeypatch.setattr(model, "forward", held)
+        session.type(QUESTION)
+        assert begun.wait(20)
+        status = session.status
+        go_on.set()
+        assert status.fetching and not status.num_tokens
+        until(lambda: session.status.num_tokens > 0 and not session.status.fetching)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from readahead.config import PrefetchConfig
 from readahead.errors import ReadaheadError
 from readahead.lm.base import Cancelled
+from readahead.lm.prompt import Prompt
 from readahead.speculation.retrieval.guess import Request
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.speculation.retrieval.typed import complete_part, looks_finished
@@ -54,6 +55,7 @@ class Status:
         num_answer_tokens: How many of the answer's are decoded.
         probability: That the best passage is final, as the gate sees it.
         reason: Why nothing more is done ahead; "" while or after it is.
+        fetching: The headings of those that are being read right now.
     """
 
     passages: tuple[str, ...] = ()
@@ -61,6 +63,12 @@ class Status:
     num_answer_tokens: int = 0
     probability: float = 0.0
     reason: str = ""
+    fetching: tuple[str, ...] = ()
+
+
+def _titles(prompt: Prompt | None) -> tuple[str, ...]:
+    passages = prompt.passages if prompt else ()
+    return tuple(" > ".join(passage.heading) or passage.document for passage in passages)
 
 
 def settles_after_s(typed: Typed, config: PrefetchConfig) -> float:
@@ -248,9 +256,10 @@ class Worker:
         stage = self._stage(typed)
 
         def cancelled() -> bool:
+            self._show_fetching()
             return self._is_outdated(task, typed, part)
 
-        if cancelled():  # while it waited for the model
+        if self._is_outdated(task, typed, part):  # while it waited for the model
             return
         # Held here, too: the answer may take it over before this step ends.
         trace = self._trace = self._trace or self._new_trace()
@@ -273,6 +282,13 @@ class Worker:
                 self._done[task] = stage if task == "finish" else (part, is_settled)
             if self._typed is not None:
                 self.status = self._current_status(reason)
+
+    def _show_fetching(self) -> None:
+        """Tell what is about to be read: on a slow machine that takes a while."""
+        titles = _titles(self._prefetcher.prompt)
+        with self._wake:
+            if self._typed is not None:
+                self.status = replace(self.status, fetching=titles)
 
     def _step(
         self,
@@ -317,10 +333,9 @@ class Worker:
 
     def _current_status(self, reason: str) -> Status:
         prefetcher = self._prefetcher
-        prompt, decision, ahead = prefetcher.prompt, prefetcher.decision, prefetcher.ahead
-        passages = prompt.passages if prompt else ()
+        decision, ahead = prefetcher.decision, prefetcher.ahead
         return Status(
-            passages=tuple(" > ".join(p.heading) or p.document for p in passages),
+            passages=_titles(prefetcher.prompt),
             num_tokens=prefetcher.num_computed_tokens,
             num_answer_tokens=ahead.num_pieces if ahead else 0,
             probability=decision.probability if decision else 0.0,

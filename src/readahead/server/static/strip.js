@@ -10,7 +10,7 @@ const NUM_CELLS = 24;
 const TOKENS_PER_CELL = 24;
 
 /**
- * @typedef {{passages: string[], num_tokens: number, num_answer_tokens: number,
+ * @typedef {{passages: string[], fetching?: string[], num_tokens: number, num_answer_tokens: number,
  *   probability: number, reason: string, suggestions: string[]}} Status
  */
 
@@ -97,8 +97,9 @@ export class Strip {
     const [cells, count, titles] = line.children;
     fill(cells, status);
     count.textContent = countLine(status);
-    const key = status.passages.join("\n");
-    if (key !== this.titles) titles.replaceChildren(...status.passages.map(titleOf));
+    const fetched = status.fetching?.length ? status.fetching : status.passages;
+    const key = fetched.join("\n");
+    if (key !== this.titles) titles.replaceChildren(...fetched.map(titleOf));
     this.titles = key;
     strip.dataset.tokens = String(status.num_tokens);
     line.classList.toggle("seeking", !status.num_answer_tokens && !status.reason);
@@ -129,7 +130,7 @@ function countLine(status) {
     return t("answerReady", { n: number(status.num_answer_tokens), m: number(status.num_tokens) });
   }
   if (status.num_tokens) return t("tokensReady", { n: number(status.num_tokens) });
-  return t(status.passages.length ? "readingAhead" : "listening");
+  return t(status.fetching?.length || status.passages.length ? "readingAhead" : "listening");
 }
 
 function titleOf(title) {
