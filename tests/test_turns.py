@@ -1,7 +1,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -186,6 +186,29 @@ def test_steps_of_other_answers_go_between_those_of_something_long() -> None:
     thread.join()
     assert order.index("step 1") < order.index("long 2")
     assert [name for name in order if name.startswith("step")] == ["step 0", "step 1", "step 2"]
+
+
+def test_the_end_of_an_answer_does_not_wait_for_something_long() -> None:
+    turns = Turns()
+    is_over, has_begun = threading.Event(), threading.Event()
+
+    def long() -> bool:
+        asked = turns.or_interrupted(lambda: False)
+        has_begun.set()
+        end_s = time.monotonic() + 10
+        while not is_over.is_set() and time.monotonic() < end_s:
+            asked()
+            time.sleep(0.001)
+        return is_over.is_set()
+
+    steps = turns.steps(count(1, set()))
+    next(steps)
+    with ThreadPoolExecutor(1) as pool:
+        is_ended = pool.submit(turns.run, long)
+        has_begun.wait()
+        assert not list(steps)
+        is_over.set()
+        assert is_ended.result()
 
 
 def test_a_step_that_asks_in_between_lets_no_further_one_in() -> None:

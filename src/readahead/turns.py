@@ -93,16 +93,20 @@ class Turns:
 
         return between
 
-    def steps(self, items: Generator[T]) -> Iterator[T]:
-        """Yield ``items``, having the model while each is made, not while it is used."""
+    def steps(self, items: Generator[T], *, is_step: bool = False) -> Iterator[T]:
+        """Yield ``items``, having the model while each is made, not while it is used.
+
+        Args:
+            items: Made by the thread that has the model.
+            is_step: Whether the first one is a short step, too; it may read a whole prompt.
+        """
         try:
-            is_step = False  # the first may read a whole prompt
             while (item := self.run(lambda: next(items, _END), is_step=is_step)) is not _END:
                 assert not isinstance(item, _End)
                 yield item
                 is_step = True
         finally:
-            self.run(items.close)
+            self.run(items.close, is_step=True)
 
     def _queued(self, function: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()

@@ -248,7 +248,9 @@ class Session:
     ) -> Iterator[Event]:
         engine = self._engine
         found = self._found(question, trace)  # while a guess ends its step
-        start = engine.turns.run(partial(self._start, question, found, request, cancelled, trace))
+        begin = partial(self._start, question, found, request, cancelled, trace)
+        # It computes nothing, unless it blends.
+        start = engine.turns.run(begin, is_step=engine.config.cache.reuse == "exact")
         found = start.found
         check_passages(start.prompt, request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
@@ -325,13 +327,19 @@ class Session:
 
     def _pieces(self, start: Start, saying: Saying, reply: Reply, trace: Trace) -> Iterator[Piece]:
         """Yield the pieces of the answer; what was injected is shown and traced from here on."""
-        for event in self._engine.turns.steps(start.events):
+        turns, is_step = self._engine.turns, self._is_short(start)
+        for event in turns.steps(start.events, is_step=is_step):
             saying.push(event)
             if not isinstance(event, Injected):
                 yield event
                 continue
             reply.extend(event.passages, in_front=event.in_front)
             note_injected(event, start, trace)
+
+    def _is_short(self, start: Start) -> bool:
+        """Return whether the answer begins with a step that others may wait for."""
+        num_unread = len(start.prompt.token_ids) - start.num_ready_tokens
+        return not self._injects and num_unread <= self._engine.target.prefill_step_tokens
 
     def _append(self, turn: Turn, start: Start) -> None:
         """Make the turn part of what the next one follows."""
