@@ -1,4 +1,6 @@
 import shutil
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -48,6 +50,27 @@ def test_a_query_does_not_wait_for_all_passages() -> None:
         assert not embedding.done()
     one_by_one = np.concatenate([embedder.embed_passages([text]) for text in texts[:6]])
     assert np.allclose(embedding.result()[:6], one_by_one, atol=1e-5)
+
+
+def test_who_waits_for_the_model_comes_next() -> None:
+    embedder = SentenceTransformerEmbedder.__new__(SentenceTransformerEmbedder)
+    embedder._lock, embedder._next = threading.Lock(), threading.Lock()
+    num_turns = 0
+
+    def take_turns() -> None:
+        nonlocal num_turns
+        for _ in range(100):
+            with embedder._turn():
+                num_turns += 1
+                time.sleep(0.01)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(take_turns)
+        for _ in range(5):
+            time.sleep(0.005)
+            before = num_turns
+            with embedder._turn():
+                assert num_turns <= before + 2
 
 
 @pytest.mark.real
