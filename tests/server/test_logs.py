@@ -266,7 +266,8 @@ def test_what_errors_say_is_told_where_text_may_be() -> None:
     assert "Baikal" not in JsonFormatter().format(record)
 
 
-def test_uvicorns_own_access_log_is_silent(log: Log) -> None:
+def test_uvicorns_own_access_log_is_silent(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)  # as `serve` leaves it
     logging.getLogger("uvicorn.access").info("GET /Baikal")
     logging.getLogger("uvicorn.error").error("odd")
     assert [line["message"] for line in log.lines()] == ["odd"]
