@@ -70,7 +70,7 @@ def settings(service: ServiceOf) -> dict[str, object]:
         "drafter": service.config.models.drafter or service.loaded.target.name,
         "embedder": service.config.models.embedder,
         "mode": service.config.retrieval.mode,
-        "data": [_setting(service.config, name) for name in sorted(SETTINGS)],
+        "data": [_setting(service.config, name) for name in SETTINGS],
     }
 
 
