@@ -1,4 +1,5 @@
 import builtins
+import json
 import sys
 import threading
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from readahead.errors import ConfigError
 from readahead.lm.model import TransformersModel
 from readahead.server.state import Service
 from readahead.server.telemetry import is_wanted, open_telemetry
+from readahead.trace import Trace
 from tests.server.conftest import make_config
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -56,6 +58,17 @@ def test_a_missing_extra_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"pip install 'readahead\[otel\]'"):
         open_telemetry(ON, {})
+
+
+def test_the_console_gets_a_line_of_json_a_span(capsys: pytest.CaptureFixture[str]) -> None:
+    spans = open_telemetry(OFF, {"OTEL_TRACES_EXPORTER": "console"})
+    assert spans is not None
+    spans.saw(Trace("ask", method="plain", target="tiny"))
+    spans.close()
+    out, told = capsys.readouterr()
+    assert not out
+    names = [json.loads(line)["name"] for line in told.splitlines()]
+    assert sorted(names) == ["chat tiny", "request"]
 
 
 class _Collector(BaseHTTPRequestHandler):

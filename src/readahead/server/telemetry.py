@@ -7,6 +7,7 @@ Nothing is sent unless ``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_TRACES_EXPORTER
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,10 @@ def _exporter(name: str) -> SpanExporter:
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter()
+        # Beside the log, and like it a line each: what stdout gets is the command's answer.
+        return ConsoleSpanExporter(
+            out=sys.stderr, formatter=lambda span: f"{span.to_json(indent=None)}\n"
+        )
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
