@@ -59,7 +59,7 @@ def test_who_waits_for_the_model_comes_next() -> None:
 
     def take_turns() -> None:
         nonlocal num_turns
-        for _ in range(100):
+        for _ in range(400):
             with embedder._turn():
                 num_turns += 1
                 sum(range(100_000))
