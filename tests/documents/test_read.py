@@ -156,3 +156,16 @@ def test_threads_take_turns(reader: Reader) -> None:
     for thread in threads:
         thread.join()
     assert texts == {number: f"text {number}" for number in range(8)}
+
+
+def test_the_child_is_not_told_the_servers_key(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("READAHEAD_API_KEY", "a-key-that-is-secret")
+    reader.read_bytes(b"text", "a.txt")
+    assert reader._child is not None
+    environment = Path(f"/proc/{reader._child._process.pid}/environ")
+    if not environment.exists():
+        pytest.skip("no /proc")
+    assert b"a-key-that-is-secret" not in environment.read_bytes()
+    assert b"PATH=" in environment.read_bytes()

@@ -121,6 +121,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
+            env={name: value for name, value in os.environ.items() if name != "READAHEAD_API_KEY"},
         )
         assert self._process.stdin and self._process.stdout
         self._requests: IO[bytes] = self._process.stdin
