@@ -126,6 +126,14 @@ def test_what_was_read_ahead_stands_in_front_of_the_answer(service: Service, sen
     assert "Baikal" not in "".join(span.to_json() for span in sent.all())
 
 
+def test_where_nothing_was_read_ahead_no_span_says_so(service: Service, sent: Sent) -> None:
+    engine = service.tenant().engine
+    engine.knowledge.on_trace = sent.spans.saw
+    with Session(engine) as session:
+        list(session.submit(QUESTION))
+    assert sent.named("prefill") and not sent.named(AHEAD)
+
+
 @pytest.mark.parametrize("method", ["plain", "drafts", "rapid"])
 def test_no_text_is_sent(service: Service, sent: Sent, method: str) -> None:
     trace = asked(service, sent, method=method)

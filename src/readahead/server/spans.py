@@ -53,7 +53,8 @@ class Spans:
             Drawn(REQUEST, 0.0, drawing.end_s, self._request(trace), SpanKind.SERVER), _parent()
         )
         asked = asked_s(trace)
-        ahead = drawing.draw(Drawn(AHEAD, 0.0, asked), root) if asked else root
+        has_ahead = any(span.start_s < asked for span in trace.spans)
+        ahead = drawing.draw(Drawn(AHEAD, 0.0, asked), root) if has_ahead else root
         answer = drawing.draw(Drawn(*self._answer(trace, drawing.end_s)), root)
         for span in trace.spans:
             end_s = drawing.end_s if span.end_s is None else span.end_s
