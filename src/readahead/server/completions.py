@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from readahead.bare import bare_trace, echo_bare, stream_choices
 from readahead.config import GenerationConfig
@@ -37,11 +37,11 @@ class CompletionRequest(Sampling):
 
     model: str = Field(max_length=200)
     prompt: Prompts
-    max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
-    echo: bool | None = None
-    logprobs: int | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS)
+    max_tokens: StrictInt | None = Field(None, ge=0, le=MAX_TOKENS)
+    echo: StrictBool | None = None
+    logprobs: StrictInt | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS)
     suffix: str | None = None
-    best_of: int | None = None
+    best_of: StrictInt | None = None
 
     @model_validator(mode="after")
     def _is_served_here(self) -> CompletionRequest:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from readahead.lm.base import Cancelled
 from readahead.retrieval.base import Embedder, Vector, Vectors
@@ -43,7 +43,7 @@ class EmbeddingRequest(Strict):
     model: str = Field(max_length=200)
     input: Inputs
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(None, ge=1)
+    dimensions: StrictInt | None = Field(None, ge=1)
     user: str | None = Field(None, max_length=1000)
 
     @property

@@ -41,6 +41,7 @@ ERRORS = {
     429: "The key's budget is used, the queue is full, or there is room for no more.",
     503: "The server is about to end, or not ready.",
 }
+EVENTS = "One JSON object an event, as its data; of answers, `[DONE]` is the data of the last one."
 WAIT = {"Retry-After": {"description": "seconds", "schema": {"type": "string"}}}
 SCHEMA = {"bearer": {"type": "http", "scheme": "bearer", "description": "An API key."}}
 REFERENCE = "#/components/schemas/{model}"
@@ -181,7 +182,7 @@ def _content(operation: Operation) -> Json:
         reference = REFERENCE.format(model=operation.gives.__name__)
         content["application/json"] = {"schema": {"$ref": reference}}
     if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": {"description": EVENTS}}
     return content
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import secrets
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
 from readahead.config import Config, GenerationConfig
 from readahead.server.fields import Off
@@ -26,7 +35,7 @@ class Strict(BaseModel):
 class StreamOptions(Strict):
     """Of a stream."""
 
-    include_usage: bool = False
+    include_usage: StrictBool = False
     include_obfuscation: Off = False
 
 
@@ -36,18 +45,18 @@ class Sampling(Strict):
     Fields that carry no instruction (``user``, ``metadata``) are taken and not used.
     """
 
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    temperature: StrictFloat | None = Field(None, ge=0, le=2)
+    top_p: StrictFloat | None = Field(None, gt=0, le=1)
+    seed: StrictInt | None = Field(None, ge=-(2**63), lt=2**63)
+    frequency_penalty: StrictFloat | None = Field(None, ge=-2, le=2)
+    presence_penalty: StrictFloat | None = Field(None, ge=-2, le=2)
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
-    n: int | None = Field(None, ge=1)
-    stream: bool | None = None
+    n: StrictInt | None = Field(None, ge=1)
+    stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     user: str | None = Field(None, max_length=1000)
     metadata: dict[str, str] | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: dict[str, StrictFloat] | None = None
 
     @model_validator(mode="after")
     def _is_served(self) -> Sampling:
@@ -117,7 +126,7 @@ class Extension(Scope):
 
     method: Literal["prefetch", "plain", "drafts", "rapid"] = "prefetch"
     session: str | None = Field(None, max_length=100)
-    inject: bool | None = None
+    inject: StrictBool | None = None
     settings: dict[str, Any] = {}
 
 
@@ -132,10 +141,10 @@ class ChatRequest(Sampling):
 
     model: str = Field(max_length=200)
     messages: list[Message] = Field(min_length=1, max_length=1000)
-    max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
+    max_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
+    max_completion_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
+    logprobs: StrictBool | None = None
+    top_logprobs: StrictInt | None = Field(None, ge=0, le=20)
     response_format: ResponseFormat | None = None
     store: Off | None = None
     service_tier: Literal["auto", "default"] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from readahead.server.fields import ShortText
 from readahead.server.problems import Problem
@@ -21,7 +21,7 @@ class SearchRequest(Scope):
     query: ShortText = Field(
         description="any text that is not blank", json_schema_extra={"pattern": r"\S"}
     )
-    k: int | None = Field(None, ge=1, le=MAX_HITS, description="unset: retrieval.k")
+    k: StrictInt | None = Field(None, ge=1, le=MAX_HITS, description="unset: retrieval.k")
 
 
 @router.post("/v1/search")

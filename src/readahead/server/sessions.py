@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from readahead.errors import NotFound
 from readahead.retrieval.base import Filter
@@ -33,7 +33,7 @@ class NewSession(Scope):
     """The body of ``POST /v1/sessions``; what is said here holds for all its questions."""
 
     method: Literal["prefetch", "rapid"] = "prefetch"
-    inject: bool | None = None
+    inject: StrictBool | None = None
     settings: dict[str, Any] = {}
     messages: list[Message] = Field(
         [], max_length=1000, description="said before, elsewhere: questions and answers in turn"

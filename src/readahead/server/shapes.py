@@ -180,6 +180,7 @@ class Status(Shape):
 
     object: Literal["session.status"]
     passages: list[str] = Field(description="the headings of those read ahead, in this order")
+    fetching: list[str] = Field(description="the headings of those being read ahead now")
     num_tokens: int = Field(description="read ahead")
     num_answer_tokens: int = Field(description="of the answer, decoded ahead")
     probability: float = Field(description="that the best passage is final, as the gate sees it")
