@@ -143,6 +143,8 @@ def test_too_long_an_upload_is_refused_while_it_is_read(
             parts = {"files": ("a.md", b"x" * num_bytes)}
             assert problem(client.post("/v1/documents", files=parts))[0] == 413
         assert upload(client, a_md=b"x " * 5_000)["status"] == "done"
+        response = client.post("/v1/documents", files={"files": ("a.exe", b"")})
+        assert response.headers["connection"] == "close"  # the body was not read to its end
     assert not list((service.config.kb / UPLOADS).glob("*.part"))
 
 

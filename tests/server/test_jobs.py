@@ -165,6 +165,27 @@ def test_a_job_that_is_interrupted_goes_on_when_it_is_opened_again(tmp_path: Pat
     jobs.close()
 
 
+def test_an_error_while_it_closes_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = open_jobs(tmp_path)
+    is_running = threading.Event()
+
+    def add_file(*_: object, **__: object) -> None:
+        is_running.set()
+        while not jobs._is_closed:
+            time.sleep(0.01)
+        raise StoreError("The knowledge base is closed.")
+
+    monkeypatch.setattr(jobs._engine.knowledge, "add_file", add_file)
+    job = put(jobs, {"a.md": b"One."})
+    assert is_running.wait(10)
+    jobs.close()
+    jobs = open_jobs(tmp_path)
+    assert (result(jobs, job).status, names(jobs)) == ("done", ["a.md"])
+    jobs.close()
+
+
 def test_a_file_that_ends_the_server_again_and_again_is_left_out(tmp_path: Path) -> None:
     jobs = open_jobs(tmp_path)
     job = Job(new_id(), ("bad.md", "good.md"), time.time())

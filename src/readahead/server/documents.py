@@ -56,6 +56,9 @@ async def upload(request: Request, service: ServiceOf, tenant: TenantOf) -> dict
         id, folder = await asyncio.to_thread(stack.enter_context, jobs.receiving())
         files = await receive(request, folder, service.config.server)
         return job_json(await asyncio.to_thread(jobs.submit, id, files))
+    except Problem as problem:
+        problem.headers.setdefault("Connection", "close")  # there may be more of the body
+        raise
     finally:
         await asyncio.to_thread(stack.close)
 

@@ -22,7 +22,7 @@ from readahead.types import Document
 NUM_KEPT = 100  # records of jobs that are over
 MAX_STARTS = 3  # of one file: what ends the process each time is not tried for ever
 NOTHING = "None of the files could be read."
-CLOSE_S = 30.0
+CLOSE_S = 10.0  # of waiting for a step; the process may end in the midst of it
 _RETRY_AFTER_S = 10
 _log = logging.getLogger("readahead.server")
 
@@ -157,13 +157,10 @@ class Jobs:
         try:
             while job.num_done < len(job.files) and not self._is_closed:
                 job = self._index(job, reader)
-        except _Closed:
-            return
-        except ReadaheadError as error:
-            job = replace(self._jobs[job.id], error=str(error))
         except Exception as error:
-            _log.error("job %s", job.id, exc_info=error)
-            job = replace(self._jobs[job.id], error="The server failed; its log says where.")
+            if self._is_closed:  # by now the knowledge base may be, too
+                return
+            job = replace(self._jobs[job.id], error=_reason(job, error))
         if job.num_done < len(job.files) and not job.error:
             return
         if len(job.failed) == len(job.files):
@@ -236,6 +233,14 @@ class Jobs:
 
 class _Closed(Exception):
     """The server ends."""
+
+
+def _reason(job: Job, error: Exception) -> str:
+    """Return what to tell of an error; of one that nobody foresaw, only that it happened."""
+    if isinstance(error, ReadaheadError):
+        return str(error)
+    _log.error("job %s", job.id, exc_info=error)
+    return "The server failed; its log says where."
 
 
 class _Counter:
