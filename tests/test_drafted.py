@@ -18,6 +18,7 @@ from readahead.errors import BackendError, NotFound
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Generation, Scored
 from readahead.lm.model import TransformersModel
+from readahead.reply import CUT_OFF
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.speculation.answers.breaker import Breaker
@@ -359,3 +360,20 @@ def test_requests_are_answered_though_parts_fail(
         else:
             assert answer.notes[0].startswith("Answered plainly, because drafting ")
     assert 0.7 * 0.08 * num_calls < methods.count("plain") / 500 < 1.5 * 0.08 * num_calls
+
+
+def test_what_drafts_read_and_wrote_is_used(tmp_path: Path, model: TransformersModel) -> None:
+    engine = opened(tmp_path, model)
+    answer = engine.ask(QUESTION, method="drafts")
+    drafts = answer.audit["drafts"]
+    assert isinstance(drafts, list)
+    assert answer.usage.prompt_tokens == sum(draft["num_prompt_tokens"] for draft in drafts) > 0
+    assert answer.usage.completion_tokens == sum(draft["num_tokens"] for draft in drafts) > 0
+
+
+def test_a_plain_answer_after_drafts_is_told_its_own_length(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    answer = opened(tmp_path, model, drafts__timeout_s=1e-6).ask(QUESTION, method="drafts")
+    assert answer.method == "plain"
+    assert CUT_OFF.format(3) in answer.notes

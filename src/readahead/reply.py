@@ -59,6 +59,7 @@ class Reply:
         self._notes = notes
         self._asked_s = asked_s
         self._ttft_s = 0.0
+        self._num_tokens = 0  # of this text: drafts before it are counted in the trace, too
         self._citing = Citing(
             passages, question, threshold=config.evidence.threshold, similarity=similarity
         )
@@ -71,6 +72,7 @@ class Reply:
         """Yield text, each citation before its marker and, last, the Answer."""
         finish_reason: FinishReason = "stop"
         for piece in pieces:
+            self._num_tokens += len(piece.token_ids)
             self._trace.count("completion_tokens", len(piece.token_ids))
             finish_reason = piece.finish_reason or finish_reason
             with self._trace.step("cite"):
@@ -159,8 +161,7 @@ class Reply:
     def _length_notes(self, finish_reason: FinishReason) -> tuple[str, ...]:
         if finish_reason != "length":
             return ()
-        num_tokens = self._trace.counters.get("completion_tokens", 0)
-        return (CUT_OFF.format(num_tokens),)
+        return (CUT_OFF.format(self._num_tokens),)
 
     def _usage(self) -> Usage:
         counters = self._trace.counters
@@ -174,7 +175,7 @@ class Reply:
 
     def _timing(self, e2e_s: float) -> Timing:
         trace, asked_s = self._trace, self._asked_s
-        num_later_tokens = max(trace.counters.get("completion_tokens", 0) - 1, 1)
+        num_later_tokens = max(self._num_tokens - 1, 1)
         return Timing(
             ttft_s=self._ttft_s,
             e2e_s=e2e_s,

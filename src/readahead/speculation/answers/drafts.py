@@ -58,8 +58,8 @@ class Drafter:
             subsets: For each draft the places of its passages.
             feedback: What was wrong with earlier drafts; it counts passages from 1, best first.
             cancelled: Asked before each model step.
-            trace: Gets a ``draft`` span and the counter of the tokens computed: ``drafter_tokens``,
-                or ``computed_tokens`` where the target drafts.
+            trace: Gets a ``draft`` span, the counters of all prompts and drafts, and that of the
+                tokens computed: ``drafter_tokens``, or ``computed_tokens`` where the target drafts.
 
         Raises:
             ContextOverflow: The question does not fit.
@@ -86,6 +86,8 @@ class Drafter:
             written = self.model.generate(prompts, params, cancelled=cancelled, trace=own)
         counter = "drafter_tokens" if self.author == "drafter" else "computed_tokens"
         trace.count(counter, own.counters.get("computed_tokens", 0))
+        trace.count("prompt_tokens", sum(one.num_prompt_tokens for one in written))
+        trace.count("completion_tokens", sum(len(one.token_ids) for one in written))
         seconds = own.now_s()
         return [
             self._read(question, subset[: len(prompt.passages)], one, seconds)
