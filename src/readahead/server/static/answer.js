@@ -5,7 +5,7 @@ import { auditPanel } from "./audit.js";
 import { CitedText, sourceList } from "./citations.js";
 import { complain, el, icon, say } from "./dom.js";
 import { factsOf } from "./facts.js";
-import { t } from "./i18n.js";
+import { count, t } from "./i18n.js";
 import { rememberRates } from "./plain.js";
 import { timelinePanel } from "./timeline.js";
 import { openDocument } from "./viewer.js";
@@ -84,18 +84,19 @@ export class AnswerView {
   /** Set an answer that says there is none apart, and show what was looked at. */
   #abstain(answer) {
     const looked = el("div");
+    const help = el("p", { class: "small", hidden: true }, t("abstainedHelp"));
     const box = el(
       "section",
       { class: "abstained", "aria-label": t("abstainedLabel") },
       el("p", { class: "flag" }, icon("question"), t("abstained")),
       this.said.node,
-      el("p", { class: "small" }, t("abstainedHelp")),
+      help,
     );
     this.answer.append(box, looked);
-    lookedAt(answer.trace_id).then(
-      (passages) => passages.length && looked.append(sourceList(passages, open, t("lookedAt"))),
-      () => {},
-    );
+    lookedAt(answer.trace_id).then((passages) => {
+      help.hidden = !passages.length;
+      if (passages.length) looked.append(sourceList(passages, open, t("lookedAt")));
+    }, () => {});
   }
 
   #tools(turn) {
@@ -174,6 +175,6 @@ async function lookedAt(traceId) {
 
 /** Return what a screen reader says of a finished answer. */
 function spoken(answer) {
-  const start = answer.abstained ? t("abstained") : t("answered", { n: answer.citations?.length ?? 0 });
+  const start = answer.abstained ? t("abstained") : count("answered", answer.citations?.length ?? 0);
   return `${start} ${answer.text ?? ""}`;
 }

@@ -2,7 +2,7 @@
 
 import { placeOf } from "./citations.js";
 import { el, icon } from "./dom.js";
-import { number, percent, seconds, t } from "./i18n.js";
+import { count, number, percent, seconds, t } from "./i18n.js";
 
 const MAX_EVIDENCE = 3;
 
@@ -41,7 +41,7 @@ function content(audit, open) {
 }
 
 function headLine(audit) {
-  const parts = [t("numDrafts", { n: audit.drafts.length })];
+  const parts = [count("numDrafts", audit.drafts.length)];
   if (audit.num_saved_drafts) parts.push(t("numSaved", { n: audit.num_saved_drafts }));
   if (!audit.fell_back) parts.push(t("answersFrom", { p: percent(audit.threshold) }));
   return parts.join(" · ");

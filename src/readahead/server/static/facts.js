@@ -21,7 +21,7 @@ function written({ confidence, abstained, citations, usage, timing, speculation,
   const perForward = speculation?.mean_acceptance_length;
   const isReused = usage.reused_tokens > 0;
   return [
-    fact("fact.first", seconds(timing.ttft_s)),
+    usage.completion_tokens > 0 && fact("fact.first", seconds(timing.ttft_s)),
     isReused && fact(method === "prefetch" ? "fact.ready" : "fact.reused", number(usage.reused_tokens), number(usage.prompt_tokens)),
     usage.completion_tokens > 1 && timing.tpot_s > 0 && fact("fact.rate", number(1 / timing.tpot_s, 1)),
     perForward && fact("fact.perForward", number(perForward, 1)),

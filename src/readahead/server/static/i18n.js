@@ -25,6 +25,12 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
 
+/** Return a text about `n` things; its forms for one and for more stand on the sides of a bar. */
+export function count(key, n) {
+  const forms = t(key, { n: number(n) }).split("|");
+  return n === 1 ? forms[0] : forms[forms.length - 1];
+}
+
 export const has = (key) => key in WORDS[language];
 
 /** Return a number as the language writes it. */
@@ -35,8 +41,9 @@ export function number(value, digits = 0) {
   }).format(value);
 }
 
-/** Return seconds for people: 0.24 s, 3.1 s, 48 s. */
+/** Return seconds for people: 12 ms, 0.24 s, 3.1 s, 48 s. */
 export function seconds(value) {
+  if (value > 0 && value < 0.1) return `${number(value * 1000, value < 0.001 ? 1 : 0)} ms`;
   return `${number(value, value < 1 ? 2 : value < 20 ? 1 : 0)} s`;
 }
 
@@ -53,7 +60,9 @@ export function date(value) {
 export function translate(root = document) {
   document.documentElement.lang = TAGS[language];
   for (const node of root.querySelectorAll("[data-t]")) {
-    node.replaceChildren(...(node.dataset.icon ? [icon(node.dataset.icon)] : []), t(node.dataset.t));
+    const text = document.createElement("span");
+    text.textContent = t(node.dataset.t);
+    node.replaceChildren(...(node.dataset.icon ? [icon(node.dataset.icon)] : []), text);
   }
   for (const node of root.querySelectorAll("[data-label]")) {
     node.setAttribute("aria-label", t(node.dataset.label));

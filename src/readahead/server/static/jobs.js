@@ -2,7 +2,7 @@
 
 import { events, send } from "./api.js";
 import { el, say } from "./dom.js";
-import { t } from "./i18n.js";
+import { count, t } from "./i18n.js";
 
 /**
  * Follow a job to its end.
@@ -31,7 +31,7 @@ function draw(item, job) {
   const total = job.num_files || job.files?.length || 1;
   const name = (job.files ?? []).join(", ");
   item.replaceChildren(
-    el("span", {}, el("b", {}, name), " ", summary(job)),
+    el("span", {}, el("b", {}, name), " · ", summary(job)),
     ...(isOver(job) ? [] : [el("progress", { max: total, value: job.num_done ?? 0, "aria-label": name })]),
     ...(job.failed ?? []).map((one) => el("span", { class: "bad" }, `${one.path}: ${one.reason}`)),
     ...(job.error ? [el("span", { class: "bad" }, job.error)] : []),
@@ -43,5 +43,5 @@ function summary(job) {
   if (!isOver(job)) return t(job.status === "queued" ? "jobQueued" : "jobRunning");
   if (job.status === "failed") return t("jobFailed");
   const numDone = (job.added ?? 0) + (job.replaced ?? 0) + (job.unchanged ?? 0);
-  return t("jobDone", { n: numDone, passages: job.passages ?? 0 });
+  return `${count("numFiles", numDone)} · ${count("numPassages", job.passages ?? 0)}`;
 }

@@ -7,8 +7,9 @@ import { number, percent, seconds, t } from "./i18n.js";
  *   attributes: Record<string, any>}} Span
  * @typedef {{id: string, kind: string, started_at: number, attributes: Record<string, any>,
  *   counters: Record<string, number>, spans: Span[]}} Trace
+ * `aheadUntil` is where the part of a bar that came before Enter ends.
  * @typedef {{kind: "bar"|"tick"|"diamond"|"round", start: number, end: number, text: string,
- *   title: string, isHollow?: boolean, isAhead?: boolean, drafted?: number, accepted?: number}} Item
+ *   title: string, isHollow?: boolean, aheadUntil?: number, drafted?: number, accepted?: number}} Item
  * @typedef {{key: string, items: Item[]}} Lane
  */
 
@@ -38,7 +39,7 @@ export function lanesOf(trace, strokes = []) {
   const aside = trace.spans.filter((span) => span.name === "suggest");
   for (const span of trace.spans) {
     if (aside.some((whole) => isWithin(span, whole))) continue;
-    if (span.name === "guess" || span.name === "inject") lanes.gate.push(gate(span, asked));
+    if (span.name === "guess" || span.name === "inject") lanes.gate.push(gate(span));
     const key = LANE_OF[span.name];
     if (!key || (rounds.length && SEVERAL_MARKS.has(span.name))) continue;
     lanes[key].push(bar(span, asked, end));
@@ -87,14 +88,14 @@ function typing(trace, strokes, asked) {
 }
 
 /** @param {Span} span @returns {Item} */
-function gate(span, asked) {
+function gate(span) {
   const told = span.attributes;
   const at = { kind: "diamond", start: span.start_s, end: span.start_s, title: t("lane.gate") };
   if (span.name === "inject") return { ...at, text: t("x.inject", { moment: told.moment ?? "" }) };
   if (told.is_finished) return { ...at, text: t("x.finished", { text: told.text ?? "" }) };
   const values = { text: told.text ?? "", p: percent(told.probability ?? 0), why: told.reason ?? "" };
   const text = told.passed ? t("x.passed", values) : t("x.waited", values);
-  return { ...at, isHollow: !told.passed, isAhead: span.start_s < asked, text };
+  return { ...at, isHollow: !told.passed, text };
 }
 
 /** @param {Span} span @returns {Item} */
@@ -109,9 +110,16 @@ function bar(span, asked, end) {
     steps: number(span.count),
     each: seconds(span.busy_s / Math.max(1, span.count)),
   };
-  const when = isAhead ? ` ${t("x.ahead")}` : "";
+  const when = isAhead ? ` ${t(last <= asked ? "x.ahead" : "x.begunAhead")}` : "";
   const title = t(`span.${span.name}`);
-  return { kind: "bar", start: span.start_s, end: last, isAhead, title, text: t(`x.${span.name}`, values) + when };
+  return {
+    kind: "bar",
+    start: span.start_s,
+    end: last,
+    title,
+    text: t(`x.${span.name}`, values) + when,
+    ...(isAhead ? { aheadUntil: Math.min(last, asked) } : {}),
+  };
 }
 
 function roundItem([start, drafted, accepted, source], next, place) {

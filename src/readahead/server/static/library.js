@@ -4,7 +4,7 @@ import { get, post, remove, send } from "./api.js";
 import { baseName, placeOf } from "./citations.js";
 import { confirmed } from "./dialogs.js";
 import { byId, complain, el, icon, say } from "./dom.js";
-import { date, number, t } from "./i18n.js";
+import { count, date, number, t } from "./i18n.js";
 import { showJob } from "./jobs.js";
 import { openDocument, removedLine } from "./viewer.js";
 
@@ -36,7 +36,7 @@ export function drawLibrary() {
     el("ul", { class: "jobs", id: "jobs", "aria-label": t("uploads") }),
     el("div", { class: "finder", role: "search" }, search),
     el("div", { id: "hits" }),
-    el("section", { id: "documents", "aria-label": t("documents"), "aria-live": "polite" }),
+    el("section", { id: "documents", "aria-label": t("documents") }),
   );
   return refresh();
 }
@@ -126,7 +126,7 @@ function row(listed) {
   const removed = Object.entries(listed.removed ?? {});
   const when = typeof listed.added_at === "number" ? listed.added_at * 1000 : listed.added_at;
   const figures = [
-    t("numPassages", { n: number(listed.num_passages) }),
+    count("numPassages", listed.num_passages),
     t("numChars", { n: number(listed.num_chars) }),
     when ? date(when) : "",
   ];

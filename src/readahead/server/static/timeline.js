@@ -10,6 +10,7 @@ const LANE = 30;
 const BAR = 16;
 const TOP = 26;
 const MIN_BAR = 2.5;
+const PALE = 0.62;
 const MAX_PARTS = 24; // of one round, drawn one by one
 
 /** @typedef {import("./lanes.js").Item} Item */
@@ -44,7 +45,7 @@ export function timelinePanel(trace, answer, strokes) {
 }
 
 function legend(told) {
-  const isReadAhead = told.lanes.some((lane) => lane.items.some((item) => item.isAhead));
+  const isReadAhead = told.lanes.some((lane) => lane.items.some((item) => item.aheadUntil));
   const isDrafted = told.lanes.some((lane) => lane.items.some((item) => item.kind === "round"));
   return el(
     "p",
@@ -123,7 +124,8 @@ function itemNode(item, key, middle, scale, explain) {
   const group = svg("g", {
     class: `item lane-${key}`, role: "img", tabindex: -1, "aria-label": `${item.title}: ${item.text}`,
   });
-  group.append(...shapes(item, x, width, middle));
+  const split = item.aheadUntil === undefined ? x : scale(item.aheadUntil);
+  group.append(...shapes(item, x, width, middle, split));
   const tell = () => {
     group.parentNode?.querySelector(".chosen")?.classList.remove("chosen");
     group.classList.add("chosen");
@@ -134,8 +136,8 @@ function itemNode(item, key, middle, scale, explain) {
   return group;
 }
 
-function shapes(item, x, width, middle) {
-  const opacity = item.isAhead ? 0.62 : 1;
+/** Return what is drawn of an item; what lies before `split` is paler. */
+function shapes(item, x, width, middle, split) {
   if (item.kind === "tick") {
     const area = { x: x - 4, y: middle - 10, width: 8, height: 20, fill: "transparent" };
     const tick = { class: "shape", x: x - 1, y: middle - 7, width: 2, height: 14, rx: 1 };
@@ -148,10 +150,14 @@ function shapes(item, x, width, middle) {
   if (item.kind === "round" && item.drafted) return parts(item, x, width, middle);
   const height = item.kind === "round" ? 4 : BAR;
   const gap = item.kind === "round" || width < 6 ? 0 : 1;
-  return [svg("rect", {
-    class: "shape", x, y: middle - height / 2, width: Math.max(MIN_BAR, width - gap), height,
+  const rect = (from, to, opacity) => svg("rect", {
+    class: "shape", x: from, y: middle - height / 2, width: Math.max(MIN_BAR, to - from), height,
     rx: Math.min(4, width / 2), opacity,
-  })];
+  });
+  const end = x + width - gap;
+  const isWhole = split - x < MIN_BAR || end - split < MIN_BAR;
+  if (isWhole) return [rect(x, end, split > x + MIN_BAR ? PALE : 1)];
+  return [rect(x, split, PALE), rect(split, end, 1)];
 }
 
 /** Return a cell for each draft token: filled if it was accepted. */
