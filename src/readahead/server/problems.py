@@ -103,6 +103,9 @@ def _invalid(error: RequestValidationError) -> Problem:
     where = [str(part) for part in first["loc"][1:]]  # without: body, query, path
     if first["type"] == "json_invalid":
         return Problem(400, "The body is not JSON.", code="json_invalid")
+    if first["type"] == "model_attributes_type" and not where:
+        message = "The body is no JSON object, or not sent as Content-Type: application/json."
+        return Problem(400, message, code="json_invalid")
     param = ".".join(where) or None
     return Problem(400, f"{param or 'The request'}: {first['msg']}.", param=param, code="invalid")
 
