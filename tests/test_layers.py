@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "knowledge": BASE | MIDDLE,
     "reply": BASE | MIDDLE | {"citing"},
     "turns": {"errors"},
-    "loading": BASE | MIDDLE | {"turns"},
+    "loading": BASE | MIDDLE | {"turns", "knowledge"},
     "bare": BASE | MIDDLE | {"turns", "loading"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},
     "drafted": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},

@@ -75,7 +75,10 @@ class Engine:
         Raises:
             StoreError: The knowledge base cannot be opened.
         """
-        return cls(KnowledgeBase.open(config or load_config()))
+        config = config or load_config()
+        loaded = Loaded(config)
+        knowledge = KnowledgeBase.open(config, load=lambda: loaded.embedder)
+        return cls(knowledge, loaded=loaded)
 
     def close(self) -> None:
         """Close the knowledge base, and forget what was read."""

@@ -34,17 +34,38 @@ STDIN = "-"
 
 
 class KnowledgeBase:
-    """One folder of documents that can be searched; models are loaded when they are needed."""
+    """One folder of documents that can be searched; models are loaded when they are needed.
 
-    def __init__(self, store: Store, config: Config, embedder: Embedder | None = None) -> None:
+    Args:
+        store: Holds them.
+        config: Settings.
+        embedder: Instead of the one that ``config`` names.
+        load: Gives the embedder at its first use, where several knowledge bases share one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        embedder: Embedder | None = None,
+        *,
+        load: Callable[[], Embedder] | None = None,
+    ) -> None:
         self.store = store
         self.config = config
+        self._load = load or partial(load_embedder, config.models)
         self.on_trace: Callable[[Trace], None] | None = None
         if embedder is not None:
             self.embedder = embedder
 
     @classmethod
-    def open(cls, config: Config | None = None, *, create: bool = True) -> Self:
+    def open(
+        cls,
+        config: Config | None = None,
+        *,
+        create: bool = True,
+        load: Callable[[], Embedder] | None = None,
+    ) -> Self:
         """Open the knowledge base that ``config.kb`` names.
 
         Raises:
@@ -52,7 +73,7 @@ class KnowledgeBase:
             StoreError: It cannot be opened, or is damaged.
         """
         config = config or load_config()
-        return cls(Store.open(config.kb, create=create), config)
+        return cls(Store.open(config.kb, create=create), config, load=load)
 
     def configured(self, config: Config) -> Self:
         """Return the same documents with other settings; what is loaded stays as it is."""
@@ -78,7 +99,7 @@ class KnowledgeBase:
             NotFound: The model was not pulled.
             ConfigError: The extra ``dense`` is not installed.
         """
-        return None if self.is_lexical else load_embedder(self.config.models)
+        return None if self.is_lexical else self._load()
 
     @property
     def is_lexical(self) -> bool:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cached_property, partial
+from typing import Generic, TypeVar
 
 from readahead.config import Config, Dtype
 from readahead.evidence import Judge
+from readahead.knowledge import load_embedder
 from readahead.lm.entail import Entailment
 from readahead.lm.model import TransformersModel, load_named
+from readahead.retrieval.base import Embedder
 from readahead.turns import Turns
+
+T = TypeVar("T")
 
 
 class Loaded:
@@ -25,6 +31,8 @@ class Loaded:
         self._config = config
         self._models: dict[tuple[str, str, Dtype], TransformersModel] = {}
         self._loading = threading.Lock()  # the first questions may come at once
+        self._judge = _Once(self._load_judge)
+        self._embedder = _Once(partial(load_embedder, config.models))
         if target is not None:
             self.target = target
 
@@ -64,6 +72,19 @@ class Loaded:
             NotFound: It was not pulled.
             InputError: It is no entailment model.
         """
+        return self._judge()
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """Return the model that embeds passages and queries, of all knowledge bases.
+
+        Raises:
+            NotFound: It was not pulled.
+            ConfigError: The extra ``dense`` is not installed.
+        """
+        return self._embedder()
+
+    def _load_judge(self) -> Judge | None:
         name, device = self._config.evidence.judge, self._config.models.device
         return self.turns.run(partial(Entailment.load, name, device=device)) if name else None
 
@@ -75,3 +96,18 @@ class Loaded:
             if place not in self._models:
                 self._models[place] = self.turns.run(load)
             return self._models[place]
+
+
+class _Once(Generic[T]):
+    """What is made at its first use, and once, however many want it at the same time."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._lock = threading.Lock()
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]

@@ -9,8 +9,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from readahead.lm.model import TransformersModel
 from readahead.server.state import Service
-from tests.server.conftest import TEXTS
+from tests.retrieval.support import HashingEmbedder
+from tests.server.conftest import TEXTS, make_config
 
 QUESTION = "How deep is Lake Baikal?"
 Request = Callable[..., Any]
@@ -102,6 +104,18 @@ def test_their_folders_lie_apart(service: Service) -> None:
     assert len({id(engine.knowledge.store) for engine in engines}) == 3
     assert len({id(engine.loaded) for engine in engines}) == 1
     assert service.tenant("blue").engine is engines[1]
+
+
+def test_they_share_the_embedder(
+    service: Service, model: TransformersModel, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake.md"
+    assert service.tenant("words").engine.knowledge.add([lake]).added == 1  # without vectors
+    shared = Service(make_config(tmp_path, retrieval__mode="hybrid"), model)
+    shared.loaded.embedder = HashingEmbedder()
+    embedders = [shared.tenant(name).engine.knowledge.embedder for name in ("blue", "red", "words")]
+    shared.close()
+    assert embedders == [shared.loaded.embedder, shared.loaded.embedder, None]
 
 
 def chat(**more: object) -> dict[str, object]:

@@ -134,9 +134,9 @@ class Service:
         with self._lock:
             if name not in self._tenants:
                 config = self.config.model_copy(update={"kb": self.folder(name)})
-                engine = Engine(KnowledgeBase.open(config), loaded=self.loaded)
-                engine.knowledge.on_trace = self.saw
-                self._tenants[name] = Tenant(name, engine)
+                knowledge = KnowledgeBase.open(config, load=lambda: self.loaded.embedder)
+                knowledge.on_trace = self.saw
+                self._tenants[name] = Tenant(name, Engine(knowledge, loaded=self.loaded))
             return self._tenants[name]
 
     def resume(self) -> None:
