@@ -102,3 +102,12 @@ def test_tenants_find_their_own_documents(service: Service) -> None:
         assert hits(client, query="lake") == []
         service.tenant("b").engine.knowledge.add(["-"], stdin=b"Own lake.", stdin_name="own.txt")
         assert [hit["document"] for hit in hits(client, query="lake")] == ["own.txt"]
+
+
+def test_a_passage_is_given_by_its_id(client: TestClient, service: Service) -> None:
+    hit = hits(client, query="deepest lake")[0]
+    told = client.get(f"/v1/passages/{hit['passage_id']}").json()
+    assert told == {"object": "passage"} | {key: hit[key] for key in hit if key != "score"}
+    service.tenant().engine.knowledge.remove([hit["document"]])
+    for id in (hit["passage_id"], "9.9.9", "x", "1.1", "\u0661.1.0"):
+        assert client.get(f"/v1/passages/{id}").status_code == 404, id

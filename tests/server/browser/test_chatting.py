@@ -196,3 +196,15 @@ def test_both_themes(opens: Opens) -> None:
     assert dark != light
     page.reload()
     assert page.evaluate(colour) == light
+
+
+def test_the_browser_asks_for_the_key_and_sends_it(
+    opens: Opens, service: Service, served: str
+) -> None:
+    key = service.keys.add("ann")
+    assert httpx.get(served).status_code == 401
+    page = opens(http_credentials={"username": "", "password": key, "origin": served})
+    ask(page)
+    page.locator(".facts").wait_for()
+    page.keyboard.press("Alt+l")
+    expect(page.locator(".doc")).to_have_count(3)

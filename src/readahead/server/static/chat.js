@@ -50,7 +50,7 @@ export class Chat {
     this.stop();
     this.session.forget();
     this.strip.rest();
-    this.id = chat?.id ?? crypto.randomUUID();
+    this.id = chat?.id ?? `${Date.now()}-${Math.random()}`; // randomUUID needs https
     this.turns = chat?.turns ?? [];
     this.strokes = [];
     this.#suggest([]);
