@@ -218,9 +218,10 @@ def test_documents_can_be_chosen(openai: OpenAI, service: Service) -> None:
 
 
 def test_an_unknown_model_is_not_found(openai: OpenAI) -> None:
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(NotFoundError, match=r"no model 'gpt-9' here\. GET /v1/models") as caught:
         ask(openai, model="gpt-9")
     assert caught.value.code == "model_not_found"
+    assert caught.value.param == "model"
 
 
 def test_a_question_that_does_not_fit_is_told_before_the_stream(openai: OpenAI) -> None:

@@ -15,6 +15,7 @@ from readahead.reply import Event
 from readahead.server.answering import answer_events, check
 from readahead.server.asking import begun
 from readahead.server.barechat import Spoken, check_bare, written
+from readahead.server.catalogue import DOCUMENTS, unknown_model
 from readahead.server.dialogue import Dialogue, read_messages
 from readahead.server.problems import Problem
 from readahead.server.replies import (
@@ -31,8 +32,6 @@ from readahead.server.stream import streamed
 from readahead.types import Answer, Citation
 
 router = APIRouter()
-MODEL = "readahead"
-"""The name under which the documents answer."""
 
 Indexed = tuple[int, Event]
 
@@ -50,7 +49,7 @@ async def complete_chat(
     if num_choices > service.config.server.max_choices:
         limit = service.config.server.max_choices
         raise Problem(400, f"n is {num_choices}; it may be at most {limit}.", param="n")
-    if chat.model != MODEL:
+    if chat.model != DOCUMENTS:
         return await _bare(request, chat, service, caller, num_choices)
     dialogue = read_messages(chat.messages)
     check(chat, dialogue)
@@ -68,12 +67,7 @@ async def _bare(
     """Answer with the target alone, if that is what was asked for."""
     target = await asyncio.to_thread(lambda: service.loaded.target)
     if chat.model != target.name:
-        raise Problem(
-            404,
-            f"There is no model {chat.model!r}; GET /v1/models lists them.",
-            param="model",
-            code="model_not_found",
-        )
+        raise unknown_model(chat.model, "GET /v1/models lists them.")
     check_bare(chat)
     make = partial(written, service, caller, chat, num_choices)
     events = await begun(request, service, caller, make)
