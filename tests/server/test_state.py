@@ -122,12 +122,14 @@ def chat(**more: object) -> dict[str, object]:
     return {"model": "readahead", "messages": [{"role": "user", "content": QUESTION}], **more}
 
 
-@pytest.mark.parametrize("method", ["prefetch", "plain", "drafts"])
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("way", ["prefetch", "plain", "drafts", "tiny"])
 def test_a_key_spends_what_its_answers_use(
-    service: Service, client: TestClient, method: str
+    service: Service, client: TestClient, way: str, n: int
 ) -> None:
     headers = {"Authorization": f"Bearer {service.keys.add('ann')}"}
-    body = chat(readahead={"method": method})
+    named = {"model": way} if way == "tiny" else {"readahead": {"method": way}}
+    body = chat(n=n, temperature=1.0, **named)
     response = client.post("/v1/chat/completions", json=body, headers=headers)
     assert response.status_code == 200, response.text
     assert service.budgets.num_tokens("ann") == response.json()["usage"]["total_tokens"]

@@ -74,6 +74,20 @@ class Tenant:
         self.engine.knowledge.close()
 
 
+@dataclass(slots=True)
+class _Spending:
+    """Who pays for the choices of one request; their prompt counts once, as in its ``usage``."""
+
+    caller: Caller
+    is_prompt_paid: bool = False
+
+    def num_tokens(self, trace: Trace) -> int:
+        """Return how many tokens the next choice costs."""
+        num_read = 0 if self.is_prompt_paid else trace.counters.get("prompt_tokens", 0)
+        self.is_prompt_paid = True
+        return num_read + trace.counters.get("completion_tokens", 0)
+
+
 class Service:
     """All that outlives a request.
 
@@ -103,20 +117,22 @@ class Service:
 
     @contextmanager
     def spending(self, caller: Caller) -> Iterator[None]:
-        """Count the tokens of answers that end on this thread meanwhile, also if they are cut."""
-        self._of_thread.caller = caller
+        """Count the tokens of answers that end on this thread meanwhile, also if they are cut.
+
+        They are the choices of one request.
+        """
+        self._of_thread.spending = _Spending(caller)
         try:
             yield
         finally:
-            del self._of_thread.caller
+            del self._of_thread.spending
 
     def saw(self, trace: Trace) -> None:
         """Count, log and report a finished answer; none of that may cost the answer."""
         if isinstance(error := sys.exception(), Exception):  # that ends it, and passes by here
             trace.attributes |= {"finish_reason": "failed", "error": type(error).__name__}
-        if caller := getattr(self._of_thread, "caller", None):
-            read, written = (trace.counters.get(f"{n}_tokens", 0) for n in ("prompt", "completion"))
-            self.budgets.spend(caller, read + written)
+        if spending := getattr(self._of_thread, "spending", None):
+            self.budgets.spend(spending.caller, spending.num_tokens(trace))
         try:
             logs.saw(trace, with_text=self.config.server.log_text)
             self.metrics.saw(trace)
