@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -56,16 +56,15 @@ def main() -> None:
         }
         with serving(kb, Path(folder) / "log", settings, chosen) as served:
             metrics = asyncio.run(measured(served, questions, given))
-    for name, value in metrics.items():
-        print(f"{name:<34} {value:10.3f}")
     finish(
         "serve",
         metrics,
         models={"target": given.target},
         workload=f"{given.questions.name} over {given.passages.name}, {given.streams} streams, "
         f"{given.max_new_tokens} tokens, {given.method}, prefix tree of {given.cache_mb} MB; "
-        f"{given.typing} questions typed, {given.short} short answers beside long ones",
-        n=given.requests,
+        f"{given.typing} questions typed, {given.live} live answers a stream, "
+        f"{given.short} short ones beside long ones",
+        n=given.requests or given.typing or given.live or given.short,
         out=given.out,
         device=given.device,
         dtype=given.dtype,
@@ -88,6 +87,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--max-new-tokens", type=int, default=16, help="of an answer")
     parser.add_argument("--cache-mb", type=int, default=256, help="that the prefix tree may take")
     parser.add_argument("--typing", type=int, default=20, help="questions typed; 0: none")
+    parser.add_argument("--live", type=int, default=16, help="live answers a stream; 0: none")
     parser.add_argument("--short", type=int, default=20, help="short answers; 0: none")
     given = parser.parse_args()
     if given.questions is None:
@@ -110,22 +110,40 @@ async def measured(
     found: dict[str, float] = {}
     try:
         await clients.ask(questions[0])  # a first pass through a model is slow
-        # The load goes through the questions from the front, all else from the back, so that
-        # nobody finds read what another one asked for.
-        if given.requests:
-            found |= await loaded(served, clients, questions, given)
-        back = cycle(reversed(questions))
-        if given.typing:
-            found |= await typed_and_plain(clients, back, given.typing)
-            found |= await typed_and_plain(clients, back, given.typing, BUSY_STREAMS)
-            found |= await yielding(clients, back, given.typing)
-        if given.short:
-            found |= await short_and_long(served, clients, given.short)
+        async for metrics in parts(served, clients, questions, given):
+            show(metrics)
+            found |= metrics
     finally:
         await clients.close()
         for error in clients.errors:
             print(error)
     return found | {"errors": len(clients.errors), "num_429": clients.num_429}
+
+
+async def parts(
+    served: Served, clients: Clients, questions: Sequence[str], given: argparse.Namespace
+) -> AsyncIterator[Mapping[str, float]]:
+    """Yield the metrics of one part after the other.
+
+    The load goes through the questions from the front, all else from the back, so that nobody
+    finds read what another one asked for.
+    """
+    if given.requests:
+        yield await loaded(served, clients, questions, given)
+    back = cycle(reversed(questions))
+    if given.typing:
+        yield await typed_and_plain(clients, back, given.typing)
+        yield await typed_and_plain(clients, back, given.typing, BUSY_STREAMS)
+    if given.live:
+        yield await yielding(clients, back, given.live)
+    if given.short:
+        yield await short_and_long(served, clients, given.short)
+
+
+def show(metrics: Mapping[str, float]) -> None:
+    """Print the metrics as a table."""
+    for name, value in metrics.items():
+        print(f"{name:<34} {value:10.3f}", flush=True)
 
 
 @dataclass
@@ -225,7 +243,8 @@ async def typed_and_plain(
                 is_typed = name == "typing"
                 asked = await (typed(question) if is_typed else clients.ask(question, method=name))
                 ttft_s[name].append(asked.ttft_s if asked else np.nan)
-            print(f"{ttft_s['plain'][-1]:6.2f} s {ttft_s['typing'][-1]:6.2f} s  {question}")
+            told = f"{ttft_s['plain'][-1]:6.2f} s {ttft_s['typing'][-1]:6.2f} s  {question}"
+            print(told, flush=True)
     busy = ".busy" if num_streams else ""
     middle = {name: float(np.nanmedian(values)) for name, values in ttft_s.items()}
     pairs = np.array(ttft_s["typing"]) / np.array(ttft_s["plain"])
@@ -259,7 +278,7 @@ async def yielding(clients: Clients, questions: Iterator[str], num: int) -> dict
     found: dict[str, float] = {}
     for num_streams, pause_s, end in ((1, PAUSE_S, ".sparse"), (BUSY_STREAMS, 0.0, "")):
         ttft_s: dict[bool, list[float]] = {False: [], True: []}
-        for number in range(2 * max(1, num // ROUND)):
+        for number in range(2 * max(1, num // (2 * ROUND))):
             is_typing = number % 2 == 1
             typists = [
                 asyncio.create_task(typing_on(clients, questions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -56,7 +57,7 @@ def index(kb: Path, passages: Path) -> None:
 def serving(
     kb: Path, log: Path, settings: Mapping[str, object], options: Mapping[str, str]
 ) -> Iterator[Served]:
-    """Run a server during the ``with`` body.
+    """Run a server during the ``with`` body; a signal to end this process ends it, too.
 
     Args:
         kb: Its knowledge base.
@@ -66,6 +67,7 @@ def serving(
     """
     names = {f"READAHEAD_{name.upper().replace('.', '__')}": name for name in settings}
     environment = {variable: str(settings[name]) for variable, name in names.items()}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = [part for option, value in options.items() for part in (f"--{option}", value)]
     with (
         log.open("w", encoding="utf-8") as stderr,
