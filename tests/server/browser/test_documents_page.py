@@ -8,12 +8,13 @@ from playwright.sync_api import Page, expect
 
 from readahead.server.state import Service
 
-HOSTILE = """# <img src=x onerror="window.pwned=1">
+HOSTILE = """<img src="http://192.0.2.1/track.png" onerror="window.pwned=1">
 
-<script>window.pwned = 1</script> A pwned paragraph about quokkas &amp; `<b>bold</b>`.
+<script>window.pwned = 1</script> A pwned paragraph about quokkas &amp; <b>bold</b>.
 
-![remote](http://192.0.2.1/track.png) [link](javascript:window.pwned=1)
+<a href="javascript:window.pwned=1">link</a> and <svg onload="window.pwned=1"></svg>
 """
+ELEMENTS = "img, script, a, b:not(.facts *), svg:not(.icon)"
 OPEN = """async ([id, span]) => {
     const { openDocument } = await import("/static/viewer.js");
     await openDocument(id, span);
@@ -72,22 +73,29 @@ def test_a_file_that_is_refused_says_why(page: Page, tmp_path: Path) -> None:
 
 
 def test_a_document_is_shown_as_text_alone(page: Page, service: Service, tmp_path: Path) -> None:
-    file = tmp_path / "hostile.md"
+    file = tmp_path / "<b>hostile<b>.txt"  # plain text: all of it stays
     file.write_text(HOSTILE, encoding="utf-8")
     service.tenant().engine.knowledge.add([file])
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(page.url.split("#")[0] + "#library")
     page.locator("#find").fill("quokkas")
-    page.locator("#hits button").first.click()
-    expect(page.locator("#viewer")).to_contain_text("quokkas")
-    page.keyboard.press("Escape")
+    expect(page.locator("#hits")).to_contain_text("<script>")
+    for opener in ("#hits button", ".doc .name"):
+        if opener == ".doc .name":
+            page.locator("#find").fill("hostile")
+        page.locator(opener).first.click()
+        for text in ("<img src=", "<script>window", "&amp; <b>bold</b>", "<svg onload="):
+            expect(page.locator(".viewer-text")).to_contain_text(text)
+        assert page.locator(f"#viewer :is({ELEMENTS})").count() == 0
+        page.keyboard.press("Escape")
+    assert page.locator(f"#view-library :is({ELEMENTS})").count() == 0
     page.evaluate("location.hash = 'chat'")
     page.locator("#question").fill("What about the pwned quokkas?")
     page.keyboard.press("Enter")
     page.locator(".facts").wait_for()
     assert page.evaluate("window.pwned") is None
-    assert page.locator("#viewer img, #viewer script, #viewer a, .turn script").count() == 0
+    assert page.locator(f".turn :is({ELEMENTS})").count() == 0
     assert all("192.0.2.1" not in url for url in asked)
 
 
