@@ -308,11 +308,18 @@ class Results:
             for name, of in runs.items():
                 self.runs[kind][name] += of
 
-    def speedup(self, kind: str, name: str) -> float:
-        """Return how many times as fast as plain: the median over tasks."""
-        runs = self.runs[kind]
-        pairs = zip(runs["plain"], runs[name], strict=True)
-        return median(plain.token_s / run.token_s for plain, run in pairs if run.num_later_tokens)
+    def speedup(self, kind: str, name: str) -> float | None:
+        """Return how many times as fast as plain: the median over tasks that can be timed.
+
+        None where none can: an answer of one piece has no time from its first tokens to its last.
+        """
+        pairs = zip(self.runs[kind]["plain"], self.runs[kind][name], strict=True)
+        ratios = [
+            plain.token_s / run.token_s
+            for plain, run in pairs
+            if plain.num_later_tokens and run.num_later_tokens
+        ]
+        return median(ratios) if ratios else None
 
     def metrics(self, ours: Sequence[str]) -> dict[str, float]:
         """Return what is reported of each way, and the worst of ours over the kinds of task."""
@@ -322,7 +329,8 @@ class Results:
             for name, of in runs.items():
                 told = _of_runs(of) | (_of_tallies(of) if name in ours else {})
                 if name != "plain":
-                    told["decode_speedup"] = self.speedup(kind, name)
+                    if (speedup := self.speedup(kind, name)) is not None:
+                        told["decode_speedup"] = speedup
                     pairs = zip(runs["plain"], of, strict=True)
                     told["identical_share"] = fmean(a.token_ids == b.token_ids for a, b in pairs)
                     gaps = [run.gap for run in of if run.gap]
@@ -333,13 +341,14 @@ class Results:
         exact = [name for name in ours if ":" not in name]
         for worst, of_each in (("worst_ratio", "decode_speedup"), ("identical_share",) * 2):
             keys = [key for key in found if key.split(".")[0] == of_each]
-            found[worst] = min(found[key] for key in keys if key.rsplit(".", 1)[1] in exact)
+            if values := [found[key] for key in keys if key.rsplit(".", 1)[1] in exact]:
+                found[worst] = min(values)
         return found
 
 
 def _of_runs(runs: Sequence[Run]) -> dict[str, float]:
-    return {
-        "token_s": median(run.token_s for run in runs),
+    later_s = [run.token_s for run in runs if run.num_later_tokens]
+    return ({"token_s": median(later_s)} if later_s else {}) | {
         "begin_s": median(run.begin_s for run in runs),
         "num_tokens": fmean(len(run.token_ids) for run in runs),
     }
