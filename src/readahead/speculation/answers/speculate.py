@@ -186,15 +186,18 @@ class Speculator:
         before = replace(before, threshold=self._threshold(before.is_lacking))
         tell(before)
         asked = _Asked(question, before.hits, tuple(subsets), cancelled, trace, tell, before)
-        best = self._chosen(asked, self._drafts(asked))
-        for _ in range(config.max_refinements):
+        return self._refined(asked, self._chosen(asked, self._drafts(asked)))
+
+    def _refined(self, asked: _Asked, best: Outcome) -> Outcome:
+        """Return the best of the round so far and of those that are told what was wrong with it."""
+        for _ in range(self._config.max_refinements):
             # What the passages lack would only be made up.
             if best.answers or best.is_cancelled or best.is_lacking:
                 break
-            faults = find_faults(best.choice.rated, best.drafts, hits)
-            if not (line := feedback(question, faults)):
+            faults = find_faults(best.choice.rated, best.drafts, asked.hits)
+            if not (line := feedback(asked.question, faults)):
                 break
-            with trace.span("refine", feedback=line) as span:
+            with asked.trace.span("refine", feedback=line) as span:
                 once_more = replace(asked, before=best)
                 again = self._chosen(once_more, self._drafts(once_more, line), line)
             span.attributes["kept"] = is_kept = again.confidence > best.confidence
