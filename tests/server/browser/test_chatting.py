@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable
 
-import httpx
+import httpx2
 import pytest
 import torch
 from playwright.sync_api import Page, expect
@@ -106,11 +106,11 @@ def test_stop_ends_the_answer_on_the_server(
 def test_a_session_that_is_gone_is_made_anew(page: Page, served: str) -> None:
     ask(page)
     page.locator(".facts").wait_for()
-    for session in httpx.get(f"{served}/v1/sessions").json()["data"]:
-        httpx.delete(f"{served}/v1/sessions/{session['id']}").raise_for_status()
+    for session in httpx2.get(f"{served}/v1/sessions").json()["data"]:
+        httpx2.delete(f"{served}/v1/sessions/{session['id']}").raise_for_status()
     ask(page, "And how tall is the tower?")
     expect(page.locator(".facts")).to_have_count(2)
-    (session,) = httpx.get(f"{served}/v1/sessions").json()["data"]
+    (session,) = httpx2.get(f"{served}/v1/sessions").json()["data"]
     assert session["num_turns"] == 1
 
 
@@ -120,6 +120,10 @@ def test_every_method_can_be_chosen(page: Page) -> None:
         page.locator("#scope").select_option(label="lake.md")
         ask(page)
         expect(page.locator(".tools .show-timeline")).to_have_count(number)
+        page.locator(".show-timeline").last.click()
+        expect(page.locator(".timeline svg .item").last).to_be_visible()
+        expect(page.locator(".timeline")).to_have_count(number)
+    assert page.locator(".timeline").last.locator(".lane-draft.item").count() > 0
     expect(page.locator(".show-audit")).to_have_count(1)
     page.locator(".show-audit").click()
     expect(page.locator(".audit .candidate").first).to_be_visible()
@@ -202,7 +206,7 @@ def test_the_browser_asks_for_the_key_and_sends_it(
     opens: Opens, service: Service, served: str
 ) -> None:
     key = service.keys.add("ann")
-    assert httpx.get(served).status_code == 401
+    assert httpx2.get(served).status_code == 401
     page = opens(http_credentials={"username": "", "password": key, "origin": served})
     ask(page)
     page.locator(".facts").wait_for()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 from playwright.sync_api import Page, expect
 
 from readahead.server.state import Service
@@ -105,8 +105,8 @@ def test_a_span_is_counted_in_code_points(page: Page, service: Service, tmp_path
     file.write_text(text, encoding="utf-8")
     service.tenant().engine.knowledge.add([file])
     origin = page.url.split("#")[0].rstrip("/")
-    listed = httpx.get(f"{origin}/v1/documents", params={"query": "smiles"}).json()["data"]
-    stored = httpx.get(f"{origin}/v1/documents/{listed[0]['id']}").json()["text"]
+    listed = httpx2.get(f"{origin}/v1/documents", params={"query": "smiles"}).json()["data"]
+    stored = httpx2.get(f"{origin}/v1/documents/{listed[0]['id']}").json()["text"]
     start = stored.index("The span is here.")
     span = {"start": start, "end": start + len("The span is here.")}
     page.evaluate(OPEN, [listed[0]["id"], span])

@@ -9,7 +9,7 @@ import { number, percent, seconds, t } from "./i18n.js";
  *   counters: Record<string, number>, spans: Span[]}} Trace
  * `aheadUntil` is where the part of a bar that came before Enter ends.
  * @typedef {{kind: "bar"|"tick"|"diamond"|"round", start: number, end: number, text: string,
- *   title: string, isHollow?: boolean, aheadUntil?: number, drafted?: number, accepted?: number}} Item
+ *   title: string, isHollow?: boolean, aheadUntil?: number, run?: number, drafted?: number, accepted?: number}} Item
  * @typedef {{key: string, items: Item[]}} Lane
  */
 
@@ -130,5 +130,5 @@ function roundItem([start, drafted, accepted, source], next, place) {
 
 function runItem([start, , accepted], next) {
   const text = t("x.run", { n: number(accepted + 1), s: seconds(next - start) });
-  return { kind: "bar", start, end: next, title: t("lane.decode"), text };
+  return { kind: "bar", start, end: next, title: t("lane.decode"), text, run: accepted + 1 };
 }

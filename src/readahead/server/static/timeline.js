@@ -11,6 +11,7 @@ const BAR = 16;
 const TOP = 26;
 const MIN_BAR = 2.5;
 const PALE = 0.62;
+const MIN_LABEL = 13;
 const MAX_PARTS = 24; // of one round, drawn one by one
 
 /** @typedef {import("./lanes.js").Item} Item */
@@ -156,8 +157,16 @@ function shapes(item, x, width, middle, split) {
   });
   const end = x + width - gap;
   const isWhole = split - x < MIN_BAR || end - split < MIN_BAR;
-  if (isWhole) return [rect(x, end, split > x + MIN_BAR ? PALE : 1)];
+  const label = item.run && width >= MIN_LABEL ? runLabel(item.run, x + width / 2, middle) : null;
+  if (isWhole) return [rect(x, end, split > x + MIN_BAR ? PALE : 1), label].filter(Boolean);
   return [rect(x, split, PALE), rect(split, end, 1)];
+}
+
+/** Return the number of tokens that one forward pass gave. */
+function runLabel(run, x, middle) {
+  const text = svg("text", { class: "run", x, y: middle + 4, "text-anchor": "middle" });
+  text.append(String(run));
+  return text;
 }
 
 /** Return a cell for each draft token: filled if it was accepted. */
