@@ -47,6 +47,8 @@ class RandomPassages:
     def __init__(self, model: SentenceTransformerEmbedder) -> None:
         self.fingerprint = f"random, queries by {model.fingerprint}"
         self.dim = model.dim
+        self.max_tokens = model.max_tokens
+        self.count_tokens = model.count_tokens
         self.embed_query = model.embed_query
         self._random = np.random.default_rng(SEED)
 

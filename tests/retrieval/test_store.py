@@ -41,7 +41,7 @@ def test_a_document_comes_back_as_it_was_added(store: Store) -> None:
 
 
 def test_documents_come_page_by_page_the_newest_first(store: Store) -> None:
-    add_texts(store, **{"Élan.md": "a", "b.md": "b", "B2.md": "b", "c.md": "c"})
+    add_texts(store, None, **{"Élan.md": "a", "b.md": "b", "B2.md": "b", "c.md": "c"})
     pages = [store.document_page(3), store.document_page(3, after=2)]
     assert [[info.id for info in page] for page in pages] == [[4, 3, 2], [1]]
     store.remove(["3"])
@@ -54,7 +54,7 @@ def test_documents_come_page_by_page_the_newest_first(store: Store) -> None:
 
 
 def test_an_id_can_be_told_from_a_name(store: Store) -> None:
-    add_texts(store, **{"2": "Named two.", "b": "Second."})
+    add_texts(store, None, **{"2": "Named two.", "b": "Second."})
     assert store.document("2").text == "Named two."
     assert store.document("2", by_id=True).text == "Second."
     with pytest.raises(NotFound):

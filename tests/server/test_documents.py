@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -17,7 +17,7 @@ from readahead.server.state import TENANTS, Service
 from tests.server.conftest import TEXTS, make_config
 from tests.server.indexing import open_jobs
 
-Client = TestClient | httpx.Client
+Client = TestClient | httpx2.Client
 
 
 def upload(client: Client, **files: bytes) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def listed(client: Client, **query: object) -> list[dict[str, Any]]:
     return documents
 
 
-def problem(response: httpx.Response) -> tuple[int, str | None]:
+def problem(response: httpx2.Response) -> tuple[int, str | None]:
     error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert error["type"].endswith("_error")
@@ -53,8 +53,8 @@ def problem(response: httpx.Response) -> tuple[int, str | None]:
 
 
 @pytest.fixture
-def remote(served: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served, timeout=60) as client:
+def remote(served: str) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=served, timeout=60) as client:
         yield client
 
 
@@ -172,7 +172,7 @@ def test_what_looks_like_markup_stays_text(client: TestClient) -> None:
     assert response.json()["text"] == markup.decode()
 
 
-def test_a_job_is_followed_until_it_is_over(remote: httpx.Client) -> None:
+def test_a_job_is_followed_until_it_is_over(remote: httpx2.Client) -> None:
     files = [("files", (f"{number}.md", b"Some words.")) for number in range(5)]
     id = remote.post("/v1/documents", files=files).json()["id"]
     with remote.stream("GET", f"/v1/jobs/{id}/events") as response:
@@ -186,7 +186,7 @@ def test_a_job_is_followed_until_it_is_over(remote: httpx.Client) -> None:
 
 
 def test_a_client_that_stops_following_ends_the_stream(
-    remote: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+    remote: httpx2.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
     jobs, slow = service.tenant().jobs, {"files": ("slow.html", b"<div>" * 30_000)}
@@ -203,13 +203,13 @@ def test_a_client_that_stops_following_ends_the_stream(
     time.sleep(0.5)
     left_s = time.monotonic()
     time.sleep(0.5)
-    assert not jobs.get(id).is_over  # type: ignore[attr-defined]
+    assert not jobs.get(id).is_over
     assert [look_s for look_s in looks[:-1] if look_s > left_s] == []
     over(remote, id)
 
 
 def test_twenty_uploads_at_once_beside_searches_answers_and_deletes(
-    remote: httpx.Client, service: Service
+    remote: httpx2.Client, service: Service
 ) -> None:
     is_over = threading.Event()
     engine = service.tenant().engine
@@ -251,7 +251,7 @@ def test_twenty_uploads_at_once_beside_searches_answers_and_deletes(
 
 
 def test_half_an_upload_leaves_nothing(
-    remote: httpx.Client, service: Service, caplog: pytest.LogCaptureFixture
+    remote: httpx2.Client, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     uploads = service.config.kb / UPLOADS
 

@@ -415,6 +415,7 @@ def test_it_follows_what_was_said_elsewhere(client: TestClient, service: Service
     assert "messages" not in session
     ask(held(service, session["id"]))
     about = held(service, session["id"])._about
+    assert isinstance(about, Session)
     assert [turn.question for turn in about.turns] == ["Where is the tower?", QUESTION]
     for wrong in (said[:1], said[1:], [{"role": "system", "content": "x"}, *said]):
         response = client.post("/v1/sessions", json={"messages": wrong})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -140,7 +140,7 @@ def test_who_leaves_early_has_spent_as_well(
     service: Service, served: str, extension: dict[str, str]
 ) -> None:
     headers = {"Authorization": f"Bearer {service.keys.add('ann')}"}
-    with httpx.Client(base_url=served, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=served, headers=headers, timeout=60) as client:
         if "session" in extension:
             extension = {"session": client.post("/v1/sessions", json={}).json()["id"]}
         body = chat(stream=True, max_tokens=1000, readahead=extension)

@@ -25,7 +25,7 @@ def strokes(text: str, words_per_s: float = WORDS_PER_S) -> Iterator[tuple[float
 
 def type_out(
     text: str,
-    type: Callable[[str], None],
+    type: Callable[[str], object],
     *,
     words_per_s: float = WORDS_PER_S,
     pause_s: float = PAUSE_S,
