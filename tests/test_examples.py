@@ -72,3 +72,11 @@ def test_rapid_decodes_several_tokens_a_step(tmp_path: Path) -> None:
     assert out.startswith("? How is the Marlowe refractor started up?\n")
     assert re.search(r"^  [1-9]\.\d\d tokens a step$", out, re.MULTILINE)
     assert "  the same tokens: True\n" in out
+
+
+@pytest.mark.real
+def test_the_server_is_asked_by_the_official_client(tmp_path: Path) -> None:
+    question = "How much did the refurbishment of the dome cost?"
+    out = run(EXAMPLES / "server.py", tmp_path, str(EXAMPLES / "documents"), question)
+    assert out.count("  first token after ") == 2  # plainly, and typed ahead
+    assert re.search(r"^  \[1\] .+: “.+”$", out, re.MULTILINE)
