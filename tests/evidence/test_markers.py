@@ -1,5 +1,7 @@
 """Markers are read and taken out; code is left alone."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from readahead.evidence import Markers
         ("All of them [^1].", "All of them.", (1,)),
         ("Item `a[1]` is first [2].", "Item `a[1]` is first.", (2,)),
         ("```\nx [1]\n```", "```\nx [1]\n```", ()),
+        ("Run ``x ` [1]`` and ` [2].", "Run ``x ` [1]`` and `.", (2,)),
         ("Use a[1] or m[1][2] or x[0].", "Use a[1] or m[1][2] or x[0].", ()),
         ("It lies in [0, 1].", "It lies in [0, 1].", ()),
         ("It was then [2019].", "It was then [2019].", ()),
@@ -42,3 +45,14 @@ def test_only_markers_and_spaces_go(text: str) -> None:
         assert markers.text == text
     rest = iter(text)
     assert all(char in rest for char in markers.text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["".join("`" * length + "a" for length in range(1, 700)), "`a` [1] " * 30_000],
+    ids=["runs of all lengths", "code and markers in turn"],
+)
+def test_a_text_made_to_be_slow_is_read_at_once(text: str) -> None:
+    began_s = time.process_time()
+    Markers.read(text)
+    assert time.process_time() - began_s < 10.0  # minutes, with all other threads held up, before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 _LIST = r"\d{1,2}(?:\s*(?:[,，、;；&]|and|和|[-–])\s*\d{1,2})*"
@@ -13,7 +14,7 @@ _MARKER_RE = re.compile(
     rf"|[(（]{_NOUN}\s*(?P<round>{_LIST})[)）]",
     re.IGNORECASE,
 )
-_CODE_RE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_TICKS_RE = re.compile("`+")
 _IDENTIFIER_RE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z|\]\Z")
 _RANGE_RE = re.compile(r"(\d+)\s*[-–]\s*(\d+)|(\d+)")
 
@@ -36,15 +37,14 @@ class Markers:
         Code is left alone: what stands in backticks, or directly after an identifier as in
         ``a[1]``, is no marker.
         """
-        code = [match.span() for match in _CODE_RE.finditer(text)]
+        code = _Code(text)
         kept: list[str] = []
         indices: list[int] = []
         position = 0
         for match in _MARKER_RE.finditer(text):
             named = _named(match)
-            in_code = any(start <= match.start() < end for start, end in code)
             is_index = match["square"] and _is_subscript(text, match.start(), position)
-            if not named or in_code or is_index:
+            if not named or is_index or match.start() in code:
                 continue
             before = text[position : match.start()].rstrip(" \t")
             kept.append(before)
@@ -54,6 +54,37 @@ class Markers:
         if kept and not kept[0]:
             stripped = stripped.lstrip()
         return cls(stripped, tuple(dict.fromkeys(indices)))
+
+
+class _Code:
+    """Where a text has code: from a run of backticks to the next one of that length (CommonMark).
+
+    Linear in the text, whatever it is: texts come from clients, too.
+    """
+
+    def __init__(self, text: str) -> None:
+        runs = [match.span() for match in _TICKS_RE.finditer(text)]
+        closing: dict[int, int] = {}  # by opening run
+        latest: dict[int, int] = {}  # by length
+        for number in reversed(range(len(runs))):
+            start, end = runs[number]
+            if (close := latest.get(end - start)) is not None:
+                closing[number] = close
+            latest[end - start] = number
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        number = 0
+        while number < len(runs):
+            if (close := closing.get(number)) is not None:
+                self._starts.append(runs[number][0])
+                self._ends.append(runs[close][1])
+                number = close
+            number += 1
+
+    def __contains__(self, position: int) -> bool:
+        """Return whether there is code at ``position``."""
+        before = bisect_right(self._starts, position) - 1
+        return before >= 0 and position < self._ends[before]
 
 
 def _named(match: re.Match[str]) -> list[int]:
