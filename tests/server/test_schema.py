@@ -13,7 +13,7 @@ import schemathesis
 from starlette.testclient import TestClient
 
 from readahead.server.app import ROUTERS, create_app
-from readahead.server.openapi import OPERATIONS
+from readahead.server.openapi import LINKS, OPERATIONS
 from readahead.server.state import Service
 
 # Blank questions, settings out of their range and the like follow the schema and are refused.
@@ -80,6 +80,19 @@ def test_errors_are_described_where_they_may_be(document: dict[str, Any]) -> Non
         for status in errors:
             content = operation["responses"][status]["content"]["application/json"]
             assert content["schema"]["$ref"].endswith("/Error")
+
+
+def test_links_lead_to_operations(document: dict[str, Any]) -> None:
+    ids = {operation["operationId"] for _, operation in operations(document)}
+    linked = {
+        link
+        for _, operation in operations(document)
+        for response in operation["responses"].values()
+        for link in response.get("links", {})
+    }
+    assert linked <= ids
+    assert ids - linked >= {"list_documents", "health"}
+    assert set(OPERATIONS) >= set(LINKS)
 
 
 def test_only_health_is_open(document: dict[str, Any]) -> None:

@@ -115,6 +115,20 @@ OPERATIONS = {
     "GET /health": Operation("server", shapes.Health),
 }
 """All that are in the document; a test holds it to the routes."""
+LINKS = {
+    "POST /v1/documents": {"get_job": "/id", "follow_job": "/id"},
+    "GET /v1/documents": {"get_document": "/data/0/id", "delete_document": "/data/0/id"},
+    "POST /v1/search": {"get_passage": "/hits/0/passage_id"},
+    "POST /v1/sessions": {
+        "get_session": "/id",
+        "type_text": "/id",
+        "get_status": "/id",
+        "delete_session": "/id",
+    },
+    "POST /v1/chat/completions": {"get_trace": "/readahead/trace_id"},
+    "GET /v1/traces": {"get_trace": "/data/0/id"},
+}
+"""Where a response has what other operations take as their ``id``."""
 OPEN = "GET /health"
 
 
@@ -171,9 +185,16 @@ def _describe(described: Json, name: str, operation: Operation) -> None:
         described["requestBody"]["content"]["application/json"]["example"] = operation.asks
     success = next(status for status in described["responses"] if status.startswith("2"))
     about = (operation.gives and operation.gives.__doc__) or "One event after the other."
-    answers = {success: {"description": about, "content": _content(operation)}}
+    given: Json = {"description": about, "content": _content(operation)}
+    if name in LINKS:
+        given["links"] = {
+            taker: {"operationId": taker, "parameters": {"id": f"$response.body#{place}"}}
+            for taker, place in LINKS[name].items()
+        }
     statuses = {*operation.errors, *_usual_errors(name, described)}
-    described["responses"] = answers | {str(status): _error(status) for status in sorted(statuses)}
+    described["responses"] = {success: given} | {
+        str(status): _error(status) for status in sorted(statuses)
+    }
 
 
 def _content(operation: Operation) -> Json:
