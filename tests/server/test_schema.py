@@ -18,7 +18,7 @@ from readahead.server.state import Service
 
 # Blank questions, settings out of their range and the like follow the schema and are refused.
 EXCLUDED = "positive_data_acceptance"
-NUM_EXAMPLES = 4
+NUM_EXAMPLES = 3
 ASKED = {"messages": [{"role": "user", "content": "How deep is Lake Baikal?"}]}
 
 

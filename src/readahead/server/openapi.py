@@ -184,6 +184,13 @@ def _describe(described: Json, name: str, operation: Operation) -> None:
     if operation.asks:
         described["requestBody"]["content"]["application/json"]["example"] = operation.asks
     success = next(status for status in described["responses"] if status.startswith("2"))
+    statuses = {*operation.errors, *_usual_errors(name, described)}
+    described["responses"] = {success: _success(name, operation)} | {
+        str(status): _error(status) for status in sorted(statuses)
+    }
+
+
+def _success(name: str, operation: Operation) -> Json:
     about = (operation.gives and operation.gives.__doc__) or "One event after the other."
     given: Json = {"description": about, "content": _content(operation)}
     if name in LINKS:
@@ -191,10 +198,7 @@ def _describe(described: Json, name: str, operation: Operation) -> None:
             taker: {"operationId": taker, "parameters": {"id": f"$response.body#{place}"}}
             for taker, place in LINKS[name].items()
         }
-    statuses = {*operation.errors, *_usual_errors(name, described)}
-    described["responses"] = {success: given} | {
-        str(status): _error(status) for status in sorted(statuses)
-    }
+    return given
 
 
 def _content(operation: Operation) -> Json:
