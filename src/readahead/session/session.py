@@ -354,6 +354,8 @@ class Session:
 
     def _refresh(self) -> bool:
         """Drop what was read of documents that have changed or gone; return if any have."""
+        if not self._conversation.is_current:
+            self._worker.status = Status()
         if not self._conversation.refresh():
             return False
         self._prefetcher.forget_found(self._conversation.context)
