@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,10 +13,15 @@ from openai import BadRequestError, NotFoundError, OpenAI, Stream
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from starlette.testclient import TestClient
 
+from readahead.config import Config
 from readahead.lm.generate import generate
 from readahead.lm.messages import message_ids
+from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.server.app import create_app
+from readahead.server.schemas import SETTINGS, configured
 from readahead.server.state import Service
+from tests.server.conftest import make_config
 
 QUESTION = "How deep is Lake Baikal?"
 ASKED = [{"role": "user", "content": QUESTION}]
@@ -175,6 +181,10 @@ def test_several_choices_are_drawn_apart(openai: OpenAI) -> None:
         ),
         (
             {"extra_body": {"readahead": {"settings": {"retrieval.k": -1}}}},
+            "readahead.settings.retrieval.k",
+        ),
+        (
+            {"extra_body": {"readahead": {"settings": {"retrieval.k": True}}}},
             "readahead.settings.retrieval.k",
         ),
         (
@@ -380,3 +390,31 @@ def test_a_session_goes_on_with_what_was_said(
     with pytest.raises(BadRequestError) as caught:
         ask(openai, extra_body={"readahead": {"session": id, "method": "plain"}})
     assert caught.value.param == "readahead.method"
+
+
+def test_every_setting_of_requests_can_be_set_to_what_it_is(config: Config) -> None:
+    current = {
+        name: getattr(getattr(config, name.split(".")[0]), name.split(".")[1]) for name in SETTINGS
+    }
+    given = json.loads(json.dumps(current))
+    assert configured(config, given) == config
+
+
+def test_the_servers_own_instructions_stand_before_the_clients(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    service = Service(make_config(tmp_path, generation__system="Be kind."), model)
+    service.tenant().engine.knowledge.add(["-"], stdin=b"A lake is deep.", stdin_name="a.txt")
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        lengths = [
+            client.post(
+                "/v1/chat/completions",
+                json={
+                    "model": "readahead",
+                    "messages": [*system, {"role": "user", "content": "Is a lake deep?"}],
+                    "readahead": {"method": "plain"},
+                },
+            ).json()["usage"]["prompt_tokens"]
+            for system in ([], [{"role": "system", "content": "Be brief."}])
+        ]
+    assert lengths[1] - lengths[0] == len("\n\nBe brief.")

@@ -126,5 +126,6 @@ def _engine(
     """Return the tenant's engine with the settings of this request."""
     config = configured(tenant.engine.config, extension.settings)
     generation = chat.generation(config.generation, chat.max_new_tokens, index)
-    generation = generation.model_copy(update={"system": dialogue.system})
+    system = "\n\n".join(filter(None, (generation.system, dialogue.system)))
+    generation = generation.model_copy(update={"system": system})
     return tenant.engine.configured(config.model_copy(update={"generation": generation}))

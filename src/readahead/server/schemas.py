@@ -215,7 +215,8 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
         group, _, field = name.partition(".")
         section = sections.get(group) or getattr(config, group)
         try:
-            sections[group] = type(section).model_validate({**section.model_dump(), field: value})
+            values = {**section.model_dump(), field: value}
+            sections[group] = type(section).model_validate(values, strict=True)
         except ValidationError as error:
             raise Problem(400, f"{name}: {error.errors()[0]['msg']}.", param=param) from None
     return config.model_copy(update=sections)
