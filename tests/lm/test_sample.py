@@ -56,8 +56,10 @@ def test_temperature_zero_is_certain() -> None:
     assert probs.tolist() == [[0.0, 1.0, 0.0, 0.0]]
 
 
-def test_a_temperature_next_to_zero_is_nearly_certain() -> None:
-    probs = distribution(torch.tensor([[10.0, 30.0, -1.0]]), SamplingParams(temperature=1e-40), [])
+@pytest.mark.parametrize("temperature", [1e-40, 1e-300, 5e-324])
+def test_a_temperature_next_to_zero_is_nearly_certain(temperature: float) -> None:
+    params = SamplingParams(temperature=temperature)
+    probs = distribution(torch.tensor([[10.0, 30.0, -1.0]]), params, [])
     assert probs.tolist() == [[0.0, 1.0, 0.0]]
 
 

@@ -166,8 +166,10 @@ def distribution(
     if params.temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)
-    # The largest becomes 0, so that no temperature, however low, makes it infinite.
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / params.temperature
+    # The largest becomes 0, so that no temperature, however low, makes it infinite; the smallest
+    # ones would be 0 in float32.
+    temperature = max(params.temperature, torch.finfo(logits.dtype).tiny)
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     logits = keep_top_k(logits, params.top_k)
     return keep_top_p(logits, params.top_p).softmax(dim=-1)
 

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
 from readahead.errors import ContextOverflow, ReadaheadError
+from readahead.retrieval.schema import storable
 
 TYPES = {
     400: "invalid_request_error",
@@ -54,8 +55,8 @@ class Problem(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
-        self.param = param
+        self.message = storable(message)  # both may quote a request, and that any string of JSON
+        self.param = param and storable(param)
         self.code = code
         self.headers = dict(headers or {})
 
