@@ -37,6 +37,8 @@ def main() -> None:
         print(f"\n? {DRAFTED}   (drafts of single passages, chosen by evidence)", flush=True)
         print_answer(engine.stream(DRAFTED, method="drafts"))
     print("\nGo on:  .venv/bin/readahead --kb .demo ask 'Who founded the observatory?'")
+    print("Or in a browser:  .venv/bin/readahead --kb .demo serve")
+    print(f"  and open  http://{config.server.host}:{config.server.port}")
 
 
 def type_ahead(engine: Engine) -> None:

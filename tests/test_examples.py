@@ -36,6 +36,8 @@ def test_the_demo_answers_three_questions(tmp_path: Path) -> None:
     assert "6 files added" in out
     assert out.count("first token") == 4  # once above the table
     assert "  And who did the work?\n" in out
+    assert "readahead --kb .demo serve\n" in out
+    assert out.endswith("http://127.0.0.1:8321\n")
 
 
 @pytest.mark.real
