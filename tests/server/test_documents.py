@@ -1,4 +1,5 @@
 import json
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -271,6 +272,20 @@ def test_half_an_upload_leaves_nothing(
     assert list(uploads.iterdir()) == []
     assert remote.get("/v1/jobs").json()["data"] == []
     assert "Traceback" not in caplog.text
+
+
+def test_an_upload_that_the_disk_does_not_take_says_so(client: TestClient) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))  # as a disk that is full
+    try:
+        response = client.post("/v1/documents", files=[("files", ("a.md", b"a" * 2**21))])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (500, "StoreError")
+    assert "cannot be written" in error["message"]
+    assert "Free some disk space" in error["message"]
+    assert response.headers["connection"] == "close"
 
 
 def test_uploads_go_on_when_the_server_starts_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,11 +12,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from readahead.errors import NotFound
+from readahead.config import ServerConfig
+from readahead.errors import NotFound, StoreError
 from readahead.retrieval.records import DocumentInfo
 from readahead.server.draining import Draining
 from readahead.server.jobs import Jobs
-from readahead.server.problems import Problem
+from readahead.server.problems import Problem, problem_of
 from readahead.server.spool import Job
 from readahead.server.state import ServiceOf, TenantOf
 from readahead.server.stream import frame
@@ -51,16 +53,12 @@ Id = Annotated[str, Query(max_length=100, json_schema_extra={"pattern": "^[0-9]{
 @router.post("/v1/documents", status_code=202, openapi_extra=_BODY)
 async def upload(request: Request, service: ServiceOf, tenant: TenantOf) -> dict[str, object]:
     """Take files on; once this is answered they will be indexed, whatever happens."""
-    jobs, stack = tenant.jobs, ExitStack()
     try:
-        id, folder = await asyncio.to_thread(stack.enter_context, jobs.receiving())
-        files = await receive(request, folder, service.config.server)
-        return job_json(await asyncio.to_thread(jobs.submit, id, files))
-    except Problem as problem:
+        return job_json(await _received(request, service.config.server, tenant.jobs))
+    except (Problem, StoreError) as error:
+        problem = problem_of(error)
         problem.headers.setdefault("Connection", "close")  # there may be more of the body
-        raise
-    finally:
-        await asyncio.to_thread(stack.close)
+        raise problem from None
 
 
 @router.get("/v1/jobs")
@@ -158,6 +156,22 @@ def info_json(info: DocumentInfo) -> dict[str, object]:
         "added_at": info.added_at,
         "removed": info.removed,
     }
+
+
+async def _received(request: Request, config: ServerConfig, jobs: Jobs) -> Job:
+    """Return the job of the files in a request.
+
+    Raises:
+        Problem: They are refused.
+        StoreError: They cannot be written.
+    """
+    stack = ExitStack()
+    try:
+        id, folder = await asyncio.to_thread(stack.enter_context, jobs.receiving())
+        files = await receive(request, folder, config)
+        return await asyncio.to_thread(jobs.submit, id, files)
+    finally:  # the folder learns what went wrong, and says so in its own words
+        await asyncio.to_thread(stack.__exit__, *sys.exc_info())
 
 
 async def _states(jobs: Jobs, id: str, draining: Draining) -> AsyncIterator[bytes]:
