@@ -264,3 +264,31 @@ def test_an_error_in_a_step_made_in_between_reaches_its_own_caller() -> None:
     assert turns.run(long) == 7
     thread.join()
     assert caught == ["oops"]
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_an_answer_begins_between_the_steps_of_drafts_not_of_another_prompt(is_long: bool) -> None:
+    turns, order = Turns(), list[str]()
+    began = threading.Event()
+
+    def long() -> None:
+        asked = turns.or_interrupted(lambda: False)
+        began.set()
+        end_s = time.monotonic() + 5
+        while not turns._beginning:  # the other answer's first step
+            assert time.monotonic() < end_s
+            time.sleep(0.001)
+        asked()
+        order.append("long")
+
+    def short() -> Generator[int]:
+        order.append("short")
+        yield 1
+
+    run = turns.run_long if is_long else turns.run
+    thread = threading.Thread(target=run, args=(long,))
+    thread.start()
+    began.wait()
+    assert list(turns.steps(short())) == [1]
+    thread.join()
+    assert order == (["short", "long"] if is_long else ["long", "short"])

@@ -124,7 +124,7 @@ class DraftedRun:
     def _tried(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
         """Return what came of drafting, and tell the breaker how it went."""
         try:
-            hop = self._turns.run(partial(self._hop, filter, cancelled))
+            hop = self._turns.run_long(partial(self._hop, filter, cancelled))
         except Failed as failure:
             self._breaker.failed(str(failure))
             self._trace.attributes["drafts_error"] = str(failure)

@@ -32,6 +32,8 @@ class Turns:
         self._num_answers = 0
         self._is_interrupted = False
         self._waiting: deque[Callable[[], None]] = deque()
+        self._beginning: deque[Callable[[], None]] = deque()
+        self._is_long = False
         self._gives_way = False
 
     def close(self) -> None:
@@ -54,13 +56,31 @@ class Turns:
             with self._count:
                 self._num_answers -= 1
 
-    def run(self, function: Callable[[], T], *, is_step: bool = False) -> T:
+    def run_long(self, function: Callable[[], T]) -> T:
+        """Return what ``function`` returns; between its steps other answers may begin, too.
+
+        Raises:
+            InputError: The thread was ended.
+        """
+
+        def alone() -> T:
+            self._is_long = True
+            try:
+                return function()
+            finally:
+                self._is_long = False
+
+        return self.run(alone)
+
+    def run(self, function: Callable[[], T], *, is_step: bool = False, begins: bool = False) -> T:
         """Return what ``function`` returns, run by the thread that has the model.
 
         Args:
             function: Asks ``cancelled`` between its steps, if it has several.
             is_step: Whether it is one short step of an answer, which may go first between two steps
                 of something longer.
+            begins: Whether an answer begins with it, which may go between two steps of
+                ``run_long``.
 
         Raises:
             InputError: The thread was ended.
@@ -68,7 +88,10 @@ class Turns:
         if threading.get_ident() == self._ident:
             return function()
         try:
-            future = self._queued(function) if is_step else self._thread.submit(function)
+            if is_step or begins:
+                future = self._queued(function, self._waiting if is_step else self._beginning)
+            else:
+                future = self._thread.submit(function)
         except RuntimeError:
             raise InputError("The engine is closed.", remedy="Open another one.") from None
         try:
@@ -100,25 +123,30 @@ class Turns:
             items: Made by the thread that has the model.
             is_step: Whether the first one is a short step, too; it may read a whole prompt.
         """
+
+        def make() -> T | _End:
+            return next(items, _END)
+
         try:
-            while (item := self.run(lambda: next(items, _END), is_step=is_step)) is not _END:
+            while (item := self.run(make, is_step=is_step, begins=True)) is not _END:
                 assert not isinstance(item, _End)
                 yield item
                 is_step = True
         finally:
             self.run(items.close, is_step=True)
 
-    def _queued(self, function: Callable[[], T]) -> Future[T]:
+    def _queued(self, function: Callable[[], T], queue: deque[Callable[[], None]]) -> Future[T]:
         future: Future[T] = Future()
-        self._waiting.append(partial(_resolve, future, function))
-        self._thread.submit(self._next)
+        queue.append(partial(_resolve, future, function))
+        self._thread.submit(self._next, queue)
         return future
 
-    def _next(self) -> None:
+    @staticmethod
+    def _next(queue: deque[Callable[[], None]]) -> None:
         """Make the step that has waited longest, if it was not made in between."""
         step = None
         with suppress(IndexError):
-            step = self._waiting.popleft()
+            step = queue.popleft()
         if step is not None:
             step()
 
@@ -128,8 +156,9 @@ class Turns:
             return
         self._gives_way = True
         try:
-            for _ in range(len(self._waiting)):
-                self._next()
+            for queue in (self._waiting, self._beginning if self._is_long else deque()):
+                for _ in range(len(queue)):
+                    self._next(queue)
         finally:
             self._gives_way = False
 
