@@ -34,6 +34,7 @@ CODES = {
     401: ("invalid_api_key",),
     403: ("host_not_allowed", "cross_site"),
     404: ("model_not_found", "NotFound"),
+    408: ("body_stalled",),
     409: ("session_busy", "EmbedderMismatch"),
     413: ("too_long",),
     415: ("unsupported_file_type", "unsupported_media_type"),

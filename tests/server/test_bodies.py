@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from readahead.config import ServerConfig
 from readahead.server.bodies import FRAMING_BYTES, Bodies
+from readahead.server.problems import Problem
 
 CONFIG = ServerConfig(max_body_bytes=100, max_upload_bytes=1000)
 MOST = {"/v1/search": 100, "/v1/documents": 1000 + FRAMING_BYTES}
@@ -100,6 +101,51 @@ def test_no_route_begins_on_half_a_body(app: App) -> None:
 
     asyncio.run(Bodies(app, CONFIG)(scope, receive, send))
     assert app.num_chunks == 0
+
+
+@pytest.mark.parametrize("path", MOST)
+def test_a_body_that_does_not_go_on_is_cut(path: str) -> None:
+    scope = {"type": "http", "path": path, "method": "POST", "headers": []}
+    pending: list[Message] = [{"type": "http.request", "body": b"x", "more_body": True}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        if not pending:
+            await asyncio.sleep(10)
+        return pending.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await Request(scope, receive).body()
+        except Problem as problem:  # as the application's handler does
+            await problem.response(scope, receive, send)
+
+    asyncio.run(Bodies(app, ServerConfig(body_idle_s=0.05))(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert b"body_stalled" in sent[1]["body"]
+
+
+def test_who_has_sent_its_body_may_wait_for_its_answer() -> None:
+    scope = {"type": "http", "path": "/v1/search", "method": "POST", "headers": []}
+    pending: list[Message] = [{"type": "http.request", "body": b"x", "more_body": False}]
+
+    async def receive() -> Message:
+        if not pending:
+            await asyncio.sleep(0.2)
+            return {"type": "http.disconnect"}
+        return pending.pop(0)
+
+    async def send(message: Message) -> None:
+        raise AssertionError("nothing is sent")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        assert (await receive())["type"] == "http.request"
+        assert (await receive())["type"] == "http.disconnect"
+
+    asyncio.run(Bodies(app, ServerConfig(body_idle_s=0.05))(scope, receive, send))
 
 
 def test_a_route_cannot_hide_that_an_upload_is_too_long(client: TestClient, app: App) -> None:

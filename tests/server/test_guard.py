@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import itertools
 import re
@@ -9,12 +10,13 @@ from fastapi.routing import APIRoute
 from openai import AuthenticationError, OpenAI, RateLimitError
 from openai.types.chat import ChatCompletionUserMessageParam
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from readahead.errors import ConfigError
 from readahead.lm.model import TransformersModel
 from readahead.server.app import ROUTERS, create_app
-from readahead.server.guard import CHALLENGE
+from readahead.server.guard import CHALLENGE, Guard
 from readahead.server.headers import SECURE
 from readahead.server.state import Caller, Service
 from tests.server.conftest import make_config
@@ -242,6 +244,29 @@ def test_once_the_end_has_begun_nothing_new_does(client: TestClient, service: Se
     assert "retry-after" in response.headers
     assert client.get("/ready").status_code == 503
     assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(("ends", "num_running"), [(True, 1), (False, 0)])
+def test_a_request_runs_from_when_its_body_is_there(
+    service: Service, ends: bool, num_running: int
+) -> None:
+    seen: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        seen.append(service.draining.num_running)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x", "more_body": not ends}
+
+    async def send(message: Message) -> None:
+        pass
+
+    headers = [(b"host", b"127.0.0.1")]
+    scope = {"type": "http", "path": "/v1/search", "method": "POST", "headers": headers}
+    asyncio.run(Guard(app, service)(scope, receive, send))
+    assert seen == [num_running]
+    assert service.draining.num_running == 0
 
 
 def test_no_json_is_a_fault(client: TestClient) -> None:

@@ -1,7 +1,8 @@
-"""How long a request's body may be, whatever its headers say of it."""
+"""How long a request's body may be, and how long it may take, whatever its headers say of it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import MutableMapping
 
 from starlette.datastructures import Headers
@@ -15,7 +16,7 @@ FRAMING_BYTES = 64 * 1024  # what multipart puts around the files of one upload
 
 
 class Bodies:
-    """Middleware: answers 413 as soon as a body is known to be too long.
+    """Middleware: answers 413 as soon as a body is known to be too long, 408 if it stops coming.
 
     The body of an upload is handed on as it comes. Any other is short, and read as a whole first:
     no route begins on half of one.
@@ -33,12 +34,16 @@ class Bodies:
         is_upload = scope["path"] == UPLOADS and scope["method"] == "POST"
         config = self._config
         max_bytes = config.max_upload_bytes + FRAMING_BYTES if is_upload else config.max_body_bytes
+        receive = _Patient(receive, config.body_idle_s)
         if _announced(scope) > max_bytes:
             await _too_long(max_bytes).response(scope, receive, send)
         elif is_upload:
             await _Upload(self._app, max_bytes).serve(scope, receive, send)
         else:
-            await self._whole(max_bytes, scope, receive, send)
+            try:
+                await self._whole(max_bytes, scope, receive, send)
+            except _Stalled as problem:
+                await problem.response(scope, receive, send)
 
     async def _whole(self, max_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
         messages: list[Message] = []
@@ -63,6 +68,35 @@ class Bodies:
             return pending.pop() if pending else await receive()
 
         await self._app(scope, replay, send)
+
+
+class _Stalled(Problem):
+    """A body does not go on."""
+
+
+class _Patient:
+    """Receives a body, and gives up when it does not go on; waits for ever for what comes then."""
+
+    def __init__(self, receive: Receive, idle_s: float) -> None:
+        self._receive = receive
+        self._idle_s = idle_s
+        self._is_whole = False
+
+    async def __call__(self) -> Message:
+        if self._is_whole:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._idle_s)
+        except TimeoutError:
+            self._is_whole = True  # whoever asks now waits for the client to leave
+            raise _Stalled(
+                408,
+                f"Nothing of the body came for {self._idle_s:g} s. Send it again.",
+                code="body_stalled",
+                headers={"Connection": "close"},
+            ) from None
+        self._is_whole = not message.get("more_body", False)
+        return message
 
 
 class _Upload:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from contextlib import ExitStack
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from readahead.errors import StoreError
 from readahead.server.bodies import Bodies
@@ -75,8 +76,19 @@ class Guard:
         if scope["method"] in _SAFE:
             await self._app(scope, receive, send)
         else:
-            with self._service.draining.running():
-                await self._app(scope, receive, send)
+            await self._serve_counted(scope, receive, send)
+
+    async def _serve_counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, which is one that runs from when its body is there."""
+        with ExitStack() as stack:
+
+            async def counting() -> Message:
+                message = await receive()
+                if message["type"] == "http.request" and not message.get("more_body", False):
+                    stack.enter_context(self._service.draining.running())
+                return message
+
+            await self._app(scope, counting, send)
 
     def _caller(self, scope: Scope) -> Caller:
         """Return who asks.

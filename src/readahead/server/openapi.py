@@ -35,6 +35,7 @@ ERRORS = {
     401: "A key is needed, and this is none that is known.",
     403: "The server is not called by this name, or a page of another site asks.",
     404: "There is no such model, document, passage, job, session or trace.",
+    408: "The body stopped coming (`server.body_idle_s`).",
     409: "The session is answering, or the embedder is not that of the documents.",
     413: "The body, or the files of an upload together, are too long.",
     415: "The format of a file or of the body is not known.",
@@ -217,7 +218,7 @@ def _usual_errors(name: str, described: Json) -> Iterator[int]:
     if name != OPEN:
         yield from (401, 503)
     if "requestBody" in described:
-        yield from (400, 413)
+        yield from (400, 408, 413)
     if any(parameter["in"] == "query" for parameter in described.get("parameters", ())):
         yield 400
     if not name.startswith("GET"):
