@@ -41,6 +41,10 @@ def test_a_question_is_answered_and_kept(page: Page, shoot: Callable[[Page, str]
     page.locator("#past button").first.click()
     expect(page.locator(".asked")).to_have_text(QUESTION)
     expect(page.locator(".facts")).to_be_visible()
+    for _ in range(2):
+        expect(page.locator(".said")).to_have_text(answer)
+        expect(page.locator(".waiting")).to_have_count(0)
+        page.locator("#language").click()
 
 
 def test_the_strip_moves_before_enter(page: Page, shoot: Callable[[Page, str], None]) -> None:
@@ -92,6 +96,7 @@ def test_stop_ends_the_answer_on_the_server(
     page.locator(".said").wait_for()
     page.keyboard.press("Escape")
     expect(page.locator(".noted")).to_have_text("Stopped.")
+    expect(page.locator(".noted")).to_be_in_viewport()
     expect(page.locator("#send")).to_be_visible()
     store = service.tenant().engine.knowledge.store
     until(lambda: len(store.traces()) == 1)
@@ -155,6 +160,8 @@ def test_by_keyboard_alone(page: Page) -> None:
     expect(dialog).not_to_be_visible()
     page.keyboard.press("Alt+l")
     expect(page.locator("#view-library h1")).to_be_visible()
+    page.keyboard.press("Alt+c")
+    expect(page.locator("#question")).to_be_focused()
     page.keyboard.press("Alt+n")
     expect(page.locator("#question")).to_be_focused()
     expect(page.locator(".welcome")).to_be_visible()
@@ -198,8 +205,11 @@ def test_both_themes(opens: Opens) -> None:
     page.get_by_role("button", name="Theme").click()
     light = page.evaluate(colour)
     assert dark != light
+    expect(page.locator("#theme")).to_have_text("Theme: light")
     page.reload()
     assert page.evaluate(colour) == light
+    page.locator("#language").click()
+    expect(page.locator("#theme")).to_have_text("主题：浅色")
 
 
 def test_the_browser_asks_for_the_key_and_sends_it(

@@ -55,3 +55,86 @@ def test_plain_rag_is_estimated_from_measured_rates(page: Page) -> None:
     assert page.evaluate(PLAIN, [trace, {"method": "plain", "numWritten": 11}]) is None
     nothing = {**trace, "spans": []}
     assert page.evaluate(PLAIN, [nothing, {"method": "prefetch", "numWritten": 11}]) is None
+
+
+LANES = """async ([trace, strokes]) => {
+    const { lanesOf } = await import("/static/lanes.js");
+    const { timelinePanel } = await import("/static/timeline.js");
+    const answer = { method: "plain", timing: {} };
+    const panel = timelinePanel(trace, answer, strokes);
+    document.getElementById("turn-list").replaceChildren(panel);
+    await new Promise((resolve) => { setTimeout(resolve, 100); });
+    const canvas = panel.querySelector("svg").getBoundingClientRect();
+    const boxes = [...panel.querySelectorAll(".item .shape")].map((node) => {
+        const { left, right } = node.getBoundingClientRect();
+        return [left - canvas.left, right - canvas.left];
+    });
+    const labels = [...panel.querySelectorAll(".break text")].map((node) => node.textContent);
+    return [boxes, canvas.width, labels];
+}"""
+POLLS = """([steps]) => new Promise((resolve) => {
+    import("/static/strip.js").then(({ Strip }) => {
+        const asked = [];
+        const status = () => {
+            asked.push(performance.now());
+            return Promise.resolve(steps[Math.min(asked.length, steps.length) - 1]);
+        };
+        window.strip = new Strip({ type: status, status }, (told) => { window.told = told; });
+        window.asked = asked;
+        resolve();
+    });
+})"""
+
+
+def test_the_timeline_shortens_waiting_and_keeps_all_bars_on_the_card(page: Page) -> None:
+    def span(name: str, start_s: float, end_s: float) -> dict[str, object]:
+        busy_s = end_s - start_s
+        at = {"name": name, "start_s": start_s, "end_s": end_s}
+        return {**at, "busy_s": busy_s, "count": 1, "attributes": {}}
+
+    for wait_s in (0.0, 12.0, 28.0, 3600.0):
+        asked_s = 5.0 + wait_s
+        trace = {
+            "attributes": {"asked_s": asked_s, "e2e_s": 2.0},
+            "counters": {},
+            "spans": [span("prefill", 2.0, 5.0), span("decode", asked_s, asked_s + 2.0)],
+        }
+        strokes = [[asked_s - at, 1] for at in (1.0, 1.5, 2.0)]
+        boxes, width, labels = page.evaluate(LANES, [trace, strokes])
+        assert len(boxes) == 5
+        assert all(-1 <= left <= right <= width + 1 for left, right in boxes)
+        longest = max(right - left for left, right in boxes)
+        assert longest > width / 4
+        assert len(labels) == (1 if wait_s else 0)
+
+
+def told(num_tokens: int, *, fetching: list[str], suggestions: list[str]) -> dict[str, object]:
+    status = {"passages": [], "num_answer_tokens": 0, "probability": 0, "reason": ""}
+    return status | {"num_tokens": num_tokens, "fetching": fetching, "suggestions": suggestions}
+
+
+def test_the_strip_asks_on_while_work_goes_on(page: Page) -> None:
+    page.clock.install()
+    busy = told(0, fetching=["Lake"], suggestions=[])
+    page.evaluate(POLLS, [[*[busy] * 100, told(431, fetching=[], suggestions=[])]])
+    page.evaluate("strip.typed('How deep is it?')")
+    page.clock.run_for(120_000)
+    assert page.locator("#strip").get_attribute("data-tokens") == "431"
+    page.clock.run_for(120_000)
+    num_asked = page.evaluate("asked.length")
+    page.clock.run_for(60_000)
+    assert page.evaluate("asked.length") == num_asked  # a line that stands for long is left alone
+
+
+def test_suggestions_are_waited_for_gently(page: Page) -> None:
+    page.clock.install()
+    nothing = told(0, fetching=[], suggestions=[])
+    page.evaluate(POLLS, [[*[nothing] * 20, told(0, fetching=[], suggestions=["Why?"])]])
+    page.evaluate("strip.watch()")
+    page.clock.run_for(45_000)
+    assert page.evaluate("window.told.suggestions") == ["Why?"]
+    assert page.evaluate("asked.length") == 21
+    page.evaluate(POLLS, [[nothing]])
+    page.evaluate("strip.watch()")
+    page.clock.run_for(200_000)
+    assert 20 <= page.evaluate("asked.length") <= 60

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { auditPanel } from "./audit.js";
-import { CitedText, sourceList } from "./citations.js";
+import { baseName, CitedText, sourceList } from "./citations.js";
 import { complain, el, icon, say } from "./dom.js";
 import { factsOf } from "./facts.js";
 import { count, t } from "./i18n.js";
@@ -11,6 +11,7 @@ import { timelinePanel } from "./timeline.js";
 import { openDocument } from "./viewer.js";
 
 const MAX_LOOKED_AT = 10;
+const PAUSE_MS = 250;
 
 const open = (citation) => openDocument(citation.document_id, citation);
 
@@ -18,9 +19,9 @@ const open = (citation) => openDocument(citation.document_id, citation);
 export class AnswerView {
   /**
    * @param {string} question
-   * @param {{retry: () => void}} actions
+   * @param {{retry: () => void, scope?: string}} more `scope`: the document that it is limited to
    */
-  constructor(question, { retry }) {
+  constructor(question, { retry, scope }) {
     this.retry = retry;
     this.said = new CitedText(open);
     this.waiting = el("p", { class: "waiting" }, t("thinking"));
@@ -29,6 +30,7 @@ export class AnswerView {
       "article",
       { class: "turn", "aria-label": t("turnLabel", { question }) },
       el("h2", { class: "asked" }, question),
+      scope && el("p", { class: "small soft scope" }, t("onlyIn", { name: scope })),
       this.answer,
     );
   }
@@ -37,7 +39,7 @@ export class AnswerView {
   push({ text, citation }) {
     if (citation) this.said.cite(citation);
     if (text === undefined) return;
-    if (this.waiting.isConnected) this.waiting.replaceWith(this.said.node);
+    this.#swap();
     this.said.node.classList.add("writing");
     this.said.push(text);
   }
@@ -46,7 +48,7 @@ export class AnswerView {
   whole(turn) {
     for (const citation of turn.answer.citations ?? []) this.said.cite(citation);
     this.push({ text: turn.answer.text ?? "" });
-    if (turn.answer.stopped) this.stopped();
+    if (turn.answer.stopped) this.stopped({ isNew: false });
     else this.done(turn, { isNew: false });
   }
 
@@ -56,16 +58,18 @@ export class AnswerView {
     this.#end();
     if (answer.abstained) this.#abstain(answer);
     else if (answer.citations?.length) this.answer.append(sourceList(answer.citations, open));
+    else this.answer.append(el("p", { class: "unsupported" }, icon("question"), t("unsupported")));
+    if (answer.method === "rapid") this.#tellDocument(answer.trace_id);
     for (const note of answer.notes ?? []) this.answer.append(el("p", { class: "noted" }, note));
     this.answer.append(factsOf(answer), this.#tools(turn));
     if (isNew) say(spoken(answer));
   }
 
   /** It was stopped by the reader. */
-  stopped() {
+  stopped({ isNew = true } = {}) {
     this.#end();
     this.answer.append(el("p", { class: "noted" }, t("stopped")), this.#tools(null));
-    say(t("stopped"));
+    if (isNew) say(t("stopped"));
   }
 
   /** It failed. @param {string} message */
@@ -74,11 +78,31 @@ export class AnswerView {
     this.answer.append(el("p", { class: "failed", role: "alert" }, message), this.#tools(null));
   }
 
+  /** Bring its end into sight. */
+  showEnd() {
+    this.answer.lastElementChild?.scrollIntoView({ block: "nearest" });
+  }
+
   #end() {
     this.said.finish();
     this.said.node.classList.remove("writing");
-    if (this.waiting.isConnected) this.waiting.replaceWith(this.said.node);
+    this.#swap();
     if (!this.said.text) this.said.node.remove();
+  }
+
+  /** Put the answer where the waiting was; it may not be on the page yet. */
+  #swap() {
+    if (this.waiting.parentNode) this.waiting.replaceWith(this.said.node);
+  }
+
+  /** Say which document was read whole. */
+  #tellDocument(traceId) {
+    const place = el("p", { class: "small soft read-whole" });
+    this.answer.append(place);
+    traceOf(traceId).then(({ attributes }) => {
+      if (attributes.document) place.append(t("readWhole", { name: baseName(attributes.document) }));
+      place.title = attributes.document ?? "";
+    }, () => {});
   }
 
   /** Set an answer that says there is none apart, and show what was looked at. */
@@ -149,13 +173,24 @@ async function copy(text) {
 
 async function timelineOf(turn) {
   try {
-    const trace = await get(`/v1/traces/${turn.answer.trace_id}`);
+    const trace = await traceOf(turn.answer.trace_id);
     if (turn.answer.method !== "drafts") rememberRates(trace);
     return timelinePanel(trace, { ...turn.answer, numWritten: numWritten(turn.answer) }, turn.strokes);
   } catch (error) {
     complain(error.status === 404 ? t("traceGone") : error.message);
     return null;
   }
+}
+
+/** Return a trace; it is kept a moment after its answer has ended. */
+async function traceOf(id, numTries = 4) {
+  try {
+    return await get(`/v1/traces/${id}`);
+  } catch (error) {
+    if (error.status !== 404 || numTries <= 1) throw error;
+  }
+  await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS); });
+  return traceOf(id, numTries - 1);
 }
 
 /** Return the length of the answer in tokens, of one by drafts that of the draft chosen. */
@@ -167,7 +202,7 @@ function numWritten(answer) {
 
 /** Return the passages that an answer was sought in. */
 async function lookedAt(traceId) {
-  const trace = await get(`/v1/traces/${traceId}`);
+  const trace = await traceOf(traceId);
   const ids = (trace.attributes.passages ?? []).map((passage) => passage.id).slice(0, MAX_LOOKED_AT);
   const found = await Promise.allSettled(ids.map((id) => get(`/v1/passages/${id}`)));
   return found.filter((one) => one.status === "fulfilled").map((one) => one.value);
@@ -175,6 +210,7 @@ async function lookedAt(traceId) {
 
 /** Return what a screen reader says of a finished answer. */
 function spoken(answer) {
-  const start = answer.abstained ? t("abstained") : count("answered", answer.citations?.length ?? 0);
+  const num = answer.citations?.length ?? 0;
+  const start = answer.abstained ? t("abstained") : num ? count("answered", num) : t("unsupported");
   return `${start} ${answer.text ?? ""}`;
 }

@@ -4,9 +4,9 @@ import { AnswerView } from "./answer.js";
 import { ask, isForgotten } from "./ask.js";
 import { byId, complain, el } from "./dom.js";
 import { t } from "./i18n.js";
-import { choice, scopeAndSettings } from "./preferences.js";
+import { choice, choose, scopeAndSettings } from "./preferences.js";
 import { Session } from "./session.js";
-import { keepChat } from "./store.js";
+import { chats, keepChat } from "./store.js";
 import { Strip } from "./strip.js";
 
 const MAX_STROKES = 400;
@@ -48,11 +48,13 @@ export class Chat {
   /** Begin a conversation, or go on with a past one. @param {import("./store.js").Chat} [chat] */
   renew(chat) {
     this.stop();
+    this.writing = null;
     this.session.forget();
     this.strip.rest();
     this.id = chat?.id ?? `${Date.now()}-${Math.random()}`; // randomUUID needs https
     this.turns = chat?.turns ?? [];
     this.strokes = [];
+    choose({ document: "" });
     this.#suggest([]);
     this.draw();
   }
@@ -60,10 +62,11 @@ export class Chat {
   /** Draw all turns anew. */
   draw() {
     const views = this.turns.map((turn) => {
-      const view = this.#view(turn.question);
+      const view = this.#view(turn.question, turn.scope);
       view.whole(turn);
       return view.node;
     });
+    if (this.writing) views.push(this.writing.node);
     byId("turn-list").replaceChildren(...(views.length ? views : [welcome()]));
     byId("turns").scrollTop = byId("turns").scrollHeight;
   }
@@ -77,13 +80,15 @@ export class Chat {
   async submit(question = this.line.value.trim()) {
     if (!question || this.stopper) return;
     const entered = performance.now();
-    const turn = { question, answer: {}, strokes: this.#strokesUntil(entered) };
-    const view = this.#view(question);
+    const turn = { question, answer: {}, strokes: this.#strokesUntil(entered), scope: scopeName() };
+    const view = this.#view(question, turn.scope);
     if (!this.turns.length) byId("turn-list").replaceChildren();
     byId("turn-list").append(view.node);
     view.node.scrollIntoView({ block: "start" });
     this.#clearLine();
     this.#busy(new AbortController());
+    this.writing = view;
+    const chat = { id: this.id, turns: this.turns }; // another may be open when it ends
     try {
       await this.#run(turn, view);
     } catch (error) {
@@ -91,10 +96,12 @@ export class Chat {
         turn.answer = { text: view.said.text, stopped: true };
         view.stopped();
       } else view.failed(error.message);
+      view.showEnd();
     } finally {
       this.#busy(null);
+      this.writing = null;
     }
-    if (turn.answer.text) this.#keep(turn);
+    if (turn.answer.text || turn.answer.stopped) this.#keep(turn, chat);
     if (choice().method === "prefetch" && this.session.id) this.strip.watch();
   }
 
@@ -149,7 +156,9 @@ export class Chat {
     if (!value) this.strokes = [];
     fit(this.line);
     byId("suggestions").hidden = Boolean(value) || !byId("suggestions").childElementCount;
-    if (choice().method === "prefetch") this.strip.typed(value);
+    if (choice().method !== "prefetch") return;
+    this.strip.typed(value);
+    if (!value && this.turns.length) this.strip.watch();
   }
 
   #strokesUntil(entered) {
@@ -168,14 +177,18 @@ export class Chat {
   /** @param {string[]} questions */
   #suggest(questions) {
     const place = byId("suggestions");
-    const press = (question) => () => this.submit(question);
+    const press = (question) => () => {
+      this.line.value = question;
+      this.submit();
+    };
+    if ([...place.children].map((one) => one.textContent).join("\n") === questions.join("\n")) return;
     place.replaceChildren(...questions.map((question) =>
       el("button", { type: "button", onclick: press(question) }, question)));
     place.hidden = !questions.length || Boolean(this.line.value);
   }
 
-  #view(question) {
-    const view = new AnswerView(question, { retry: () => this.#retry(view, question) });
+  #view(question, scope) {
+    const view = new AnswerView(question, { scope, retry: () => this.#retry(view, question) });
     return view;
   }
 
@@ -201,9 +214,10 @@ export class Chat {
     byId("stop").hidden = !stopper;
   }
 
-  #keep(turn) {
-    this.turns.push(turn);
-    keepChat({ id: this.id, title: this.turns[0].question.slice(0, 80), at: Date.now(), turns: this.turns });
+  #keep(turn, { id, turns }) {
+    if (turns.length && !chats().some((kept) => kept.id === id)) return; // it was removed
+    turns.push(turn);
+    keepChat({ id, title: turns[0].question.slice(0, 80), at: Date.now(), turns });
     this.changed();
   }
 }
@@ -217,6 +231,12 @@ function welcome() {
     el("p", {}, t("welcomeText")),
     el("p", {}, el("a", { href: "#library" }, t("welcomeLibrary"))),
   );
+}
+
+/** Return the name of the document that the question is limited to, "" for all. */
+function scopeName() {
+  const { selectedOptions } = /** @type {HTMLSelectElement} */ (byId("scope"));
+  return choice().document ? selectedOptions[0]?.textContent ?? "" : "";
 }
 
 function fit(line) {

@@ -23,6 +23,12 @@ export function baseName(name) {
   return name.split("/").pop() || name;
 }
 
+/** Return what to call documents: the last part of the path, all of it where two share that. */
+export function labelsOf(names) {
+  const bases = names.map(baseName);
+  return bases.map((base, place) => (bases.indexOf(base) === bases.lastIndexOf(base) ? base : names[place]));
+}
+
 /** Text that comes in pieces; a marker becomes a button once its citation is known. */
 export class CitedText {
   /** @param {(citation: Citation) => void} open */

@@ -50,8 +50,14 @@ let hiding = 0;
 
 /** Show that something went wrong, for a while. */
 export function complain(text) {
-  const toast = byId("toast");
-  toast.textContent = text;
+  byId("toast").hidden = false;
+  byId("toast-text").textContent = text;
   clearTimeout(hiding);
-  hiding = setTimeout(() => toast.replaceChildren(), 8000);
+  hiding = setTimeout(hush, 8000);
+}
+
+/** Take away what `complain` shows. */
+export function hush() {
+  byId("toast").hidden = true;
+  byId("toast-text").textContent = "";
 }

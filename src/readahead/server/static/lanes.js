@@ -13,7 +13,9 @@ import { number, percent, seconds, t } from "./i18n.js";
  * @typedef {{key: string, items: Item[]}} Lane
  */
 
-const MAX_TYPING_S = 15; // what happened long before the question was asked is left out
+const LONG_GAP_S = 3; // in which nothing happened: drawn shorter
+const GAP_SHARE = 0.08; // of all that is drawn in full
+const MIN_GAP_S = 0.1;
 const LANE_OF = {
   encode: "retrieval", search: "retrieval", retrieve: "retrieval", topic: "retrieval",
   suggest: "prefill", reuse: "prefill", blend: "prefill", prefill: "prefill",
@@ -49,13 +51,38 @@ export function lanesOf(trace, strokes = []) {
     lanes.draft.push(roundItem(round, next, place));
     lanes.decode.push(runItem(round, next));
   });
-  const begun = Math.min(asked, ...Object.values(lanes).flat().map((item) => item.start));
-  const start = Math.max(begun, asked - MAX_TYPING_S);
-  const shown = LANES.map((key) => ({
-    key,
-    items: lanes[key].filter((item) => item.end >= start).sort((a, b) => a.start - b.start),
-  }));
-  return { lanes: shown, start, end: Math.max(end, start + 1e-3), asked, first: firstToken(trace, asked) };
+  const all = Object.values(lanes).flat();
+  const start = Math.min(asked, ...all.map((item) => item.start));
+  const last = Math.max(end, start + 1e-3, ...all.map((item) => item.end));
+  const shown = LANES.map((key) => ({ key, items: lanes[key].sort((a, b) => a.start - b.start) }));
+  const gaps = gapsIn([...all, { start, end: start }, { start: asked, end: asked }], last);
+  return { lanes: shown, start, end: last, asked, first: firstToken(trace, asked), gaps };
+}
+
+/**
+ * Return where nothing happened for long, with the seconds that it is drawn as.
+ * @param {{start: number, end: number}[]} items
+ * @returns {{start: number, end: number, shown: number}[]}
+ */
+export function gapsIn(items, end) {
+  const found = [];
+  const begun = Math.min(end, ...items.map((item) => item.start));
+  let reached = begun;
+  for (const item of [...items, { start: end, end }].sort((a, b) => a.start - b.start)) {
+    if (item.start - reached > LONG_GAP_S) found.push({ start: reached, end: item.start });
+    reached = Math.max(reached, item.end);
+  }
+  const idle = found.reduce((total, gap) => total + gap.end - gap.start, 0);
+  const shown = Math.max(MIN_GAP_S, (end - begun - idle) * GAP_SHARE);
+  return found.map((gap) => ({ ...gap, shown: Math.min(shown, gap.end - gap.start) }));
+}
+
+/** Return how far along the axis a moment stands, in the seconds that are drawn. */
+export function placeOnAxis(at, start, gaps) {
+  return gaps.reduce((place, gap) => {
+    const within = Math.min(1, Math.max(0, (at - gap.start) / (gap.end - gap.start)));
+    return place - within * (gap.end - gap.start - gap.shown);
+  }, at - start);
 }
 
 /** Return whether a span is part of what was done for a suggestion. */

@@ -1,7 +1,7 @@
 /** The page of documents: upload, list, search, read, delete. */
 
 import { get, post, remove, send } from "./api.js";
-import { baseName, placeOf } from "./citations.js";
+import { labelsOf, placeOf } from "./citations.js";
 import { confirmed } from "./dialogs.js";
 import { byId, complain, el, icon, say } from "./dom.js";
 import { count, date, number, t } from "./i18n.js";
@@ -111,7 +111,7 @@ async function hits(asked) {
 
 function documentList({ data, has_more: hasMore }, asked) {
   if (!data.length) return [el("p", { class: "empty" }, t(asked ? "noneFound" : "noDocuments"))];
-  const list = el("ul", { class: "docs" }, ...data.map(row));
+  const list = el("ul", { class: "docs" }, ...rows(data));
   const more = el("button", { type: "button", class: "ghost" }, t("more"));
   more.addEventListener("click", async () => {
     const next = await documents(asked, data[data.length - 1].id);
@@ -121,8 +121,13 @@ function documentList({ data, has_more: hasMore }, asked) {
   return [list, ...(hasMore ? [more] : [])];
 }
 
-/** @param {Listed} listed */
-function row(listed) {
+function rows(data) {
+  const labels = labelsOf(data.map((listed) => listed.name));
+  return data.map((listed, place) => row(listed, labels[place]));
+}
+
+/** @param {Listed} listed @param {string} name */
+function row(listed, name) {
   const removed = Object.entries(listed.removed ?? {});
   const when = typeof listed.added_at === "number" ? listed.added_at * 1000 : listed.added_at;
   const figures = [
@@ -136,15 +141,15 @@ function row(listed) {
     el(
       "div",
       {},
-      el("button", { type: "button", class: "name", onclick: () => openDocument(listed.id) }, baseName(listed.name)),
+      el("button", { type: "button", class: "name", onclick: () => openDocument(listed.id) }, name),
       el("p", { class: "small soft num" }, figures.filter(Boolean).join(" · ")),
       removed.length > 0 && el("p", { class: "small soft" }, removedLine(removed)),
     ),
     el(
       "button",
       {
-        type: "button", class: "icon-button", "aria-label": t("deleteLabel", { name: baseName(listed.name) }),
-        onclick: () => drop(listed, item),
+        type: "button", class: "icon-button", "aria-label": t("deleteLabel", { name }),
+        onclick: () => drop(listed, name, item),
       },
       icon("trash"),
     ),
@@ -152,9 +157,8 @@ function row(listed) {
   return item;
 }
 
-/** @param {Listed} listed */
-async function drop(listed, item) {
-  const name = baseName(listed.name);
+/** @param {Listed} listed @param {string} name */
+async function drop(listed, name, item) {
   if (!(await confirmed(t("deleteQuestion", { name }), t("deleteDetail"), t("delete")))) return;
   try {
     await remove(`/v1/documents/${encodeURIComponent(listed.id)}`);

@@ -1,10 +1,10 @@
 /** Begins the page: places, language, colours, keys. */
 
 import { get } from "./api.js";
-import { baseName } from "./citations.js";
+import { labelsOf } from "./citations.js";
 import { Chat } from "./chat.js";
 import { showKeys } from "./dialogs.js";
-import { byId, complain, el } from "./dom.js";
+import { byId, complain, el, hush, icon } from "./dom.js";
 import { drawHistory } from "./history.js";
 import { switchLanguage, t, translate } from "./i18n.js";
 import { drawLibrary } from "./library.js";
@@ -14,6 +14,7 @@ import { read, write } from "./store.js";
 
 const PLACES = ["chat", "library", "settings"];
 const MAX_SCOPE = 200; // documents offered to choose one from
+const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 
 translate();
 const chat = new Chat(drawPast);
@@ -64,6 +65,7 @@ function go() {
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  hush();
   document.title = current === "chat" ? "readahead" : `${t(current)} · readahead`;
   if (current === "library") drawLibrary();
   if (current === "settings") drawSettings();
@@ -76,6 +78,14 @@ function drawChoice() {
   byId("method").replaceChildren(...METHODS.map((name) =>
     el("option", { value: name, selected: name === method }, t(`method.${name}`))));
   byId("method").title = t(`about.${method}`);
+  drawScope();
+}
+
+function drawScope() {
+  const { document: limit } = choice();
+  const scope = /** @type {HTMLSelectElement} */ (byId("scope"));
+  scope.value = limit;
+  scope.classList.toggle("limited", Boolean(limit));
 }
 
 async function loadScope() {
@@ -84,9 +94,10 @@ async function loadScope() {
     listed = (await get(`/v1/documents?limit=${MAX_SCOPE}`)).data;
   } catch { /* the library says what is wrong */ }
   if (!listed.some((one) => String(one.id) === choice().document)) choose({ document: "" });
-  const options = listed.map((one) => el("option", { value: String(one.id) }, baseName(one.name)));
+  const labels = labelsOf(listed.map((one) => one.name));
+  const options = listed.map((one, place) => el("option", { value: String(one.id) }, labels[place]));
   byId("scope").replaceChildren(el("option", { value: "" }, t("allDocuments")), ...options);
-  /** @type {HTMLSelectElement} */ (byId("scope")).value = choice().document;
+  drawScope();
 }
 
 /** @param {string} name "light", "dark", or "" for that of the system */
@@ -94,13 +105,17 @@ function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
   write("theme", name);
+  drawTheme();
 }
 
-function switchTheme() {
-  const isDark = read("theme", "")
-    ? read("theme", "") === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  theme(isDark ? "light" : "dark");
+function isDark() {
+  const name = read("theme", "");
+  return name ? name === "dark" : systemTheme.matches;
+}
+
+function drawTheme() {
+  const name = t(isDark() ? "theme.dark" : "theme.light");
+  byId("theme").replaceChildren(icon("theme"), el("span", {}, t("theme", { name })));
 }
 
 /** @param {boolean} isOpen of the drawer that the side is on a phone */
@@ -114,7 +129,7 @@ function openSide(isOpen) {
 const KEYS = {
   KeyN: renew,
   KeyQ: begin,
-  KeyC: () => { location.hash = "#chat"; },
+  KeyC: begin,
   KeyL: () => { location.hash = "#library"; },
   KeyS: () => { location.hash = "#settings"; },
   KeyK: showKeys,
@@ -139,6 +154,7 @@ document.addEventListener("language", () => {
   chat.draw();
   drawPast();
   drawChoice();
+  drawTheme();
   loadScope();
   go();
 });
@@ -148,7 +164,9 @@ byId("new-chat").addEventListener("click", renew);
 byId("new-chat-top").addEventListener("click", renew);
 byId("menu").addEventListener("click", () => openSide(true));
 byId("scrim").addEventListener("click", () => openSide(false));
-byId("theme").addEventListener("click", switchTheme);
+byId("theme").addEventListener("click", () => theme(isDark() ? "light" : "dark"));
+byId("toast-close").addEventListener("click", hush);
+systemTheme.addEventListener("change", drawTheme);
 byId("language").addEventListener("click", switchLanguage);
 byId("show-keys").addEventListener("click", showKeys);
 byId("method").addEventListener("change", (event) => {

@@ -7,7 +7,7 @@ export const METHODS = ["prefetch", "plain", "drafts", "rapid"];
 
 /** @type {{target: string, drafter: string, data: any[]}} */
 let offered = { target: "", drafter: "", data: [] };
-let chosen = { method: "prefetch", document: "", inject: false, settings: {}, ...read("choice", {}) };
+let chosen = { method: "prefetch", document: "", inject: false, settings: {}, ...read("choice", {}), document: "" };
 if (!METHODS.includes(chosen.method)) chosen.method = "prefetch";
 
 /** Ask the server what may be set. */
@@ -24,7 +24,7 @@ export const choice = () => chosen;
 /** Change part of the choice. */
 export function choose(part) {
   chosen = { ...chosen, ...part };
-  write("choice", chosen);
+  write("choice", { ...chosen, document: "" }); // a limit that nobody remembers would mislead
   document.dispatchEvent(new CustomEvent("choice"));
 }
 

@@ -5,7 +5,9 @@ import { number, t } from "./i18n.js";
 
 const DEBOUNCE_MS = 60;
 const POLL_MS = 220;
-const QUIET_POLLS = 12; // without news, before asking again is pointless
+const MAX_POLL_MS = 1000; // while a step of the model takes long
+const SUGGEST_POLL_MS = 1500; // after an answer
+const PATIENCE_MS = 60_000; // without news, before asking again is pointless
 const NUM_CELLS = 24;
 const TOKENS_PER_CELL = 24;
 
@@ -29,13 +31,16 @@ export class Strip {
     this.isSending = false;
     this.last = "";
     this.numQuiet = 0;
+    this.until = 0; // when asking ends, unless there is news
     this.titles = "";
+    document.addEventListener("visibilitychange", () => this.#isOver || this.#plan(0));
   }
 
   /** Say what stands in the line now. */
   typed(text) {
     this.text = text;
     this.numQuiet = 0;
+    this.until = text.trim() ? performance.now() + PATIENCE_MS : 0;
     this.#plan(DEBOUNCE_MS);
     if (!text.trim()) this.#show(null);
   }
@@ -44,13 +49,18 @@ export class Strip {
   rest() {
     clearTimeout(this.timer);
     this.text = this.sent = "";
+    this.until = 0;
     this.#show(null);
   }
 
-  /** Ask for a while whether something is ready, without a stroke. */
-  watch(numPolls = QUIET_POLLS) {
-    this.numQuiet = QUIET_POLLS - numPolls;
-    this.#plan(POLL_MS);
+  /** Ask gently, for a while, for what may be asked next. */
+  watch() {
+    this.until = performance.now() + PATIENCE_MS;
+    if (this.text === this.sent) this.#plan(SUGGEST_POLL_MS);
+  }
+
+  get #isOver() {
+    return document.hidden || performance.now() > this.until;
   }
 
   #plan(ms) {
@@ -68,19 +78,27 @@ export class Strip {
       this.sent = text;
       if (status && text === this.text) this.#news(status);
     } catch {
-      this.numQuiet = QUIET_POLLS; // a guess that fails costs nothing
+      this.until = 0; // a guess that fails costs nothing
     } finally {
       this.isSending = false;
     }
     if (this.text !== this.sent) this.#plan(0);
-    else if (this.numQuiet < QUIET_POLLS) this.#plan(this.text ? POLL_MS : 4 * POLL_MS);
+    else if (!this.#isOver) this.#plan(this.#pauseMs());
+  }
+
+  #pauseMs() {
+    return this.text ? Math.min(MAX_POLL_MS, POLL_MS * 2 ** (this.numQuiet >> 2)) : SUGGEST_POLL_MS;
   }
 
   /** @param {Status} status */
   #news(status) {
     const told = JSON.stringify(status);
-    this.numQuiet = told === this.last ? this.numQuiet + 1 : 0;
+    const isNew = told !== this.last;
+    this.numQuiet = isNew ? 0 : this.numQuiet + 1;
     this.last = told;
+    const isAtWork = isNew || status.fetching?.length > 0;
+    if (this.text.trim() && isAtWork) this.until = performance.now() + PATIENCE_MS;
+    if (!this.text && status.suggestions?.length) this.until = 0;
     this.#show(this.text.trim() ? status : null);
     this.onStatus(status);
   }

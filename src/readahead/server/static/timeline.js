@@ -2,7 +2,7 @@
 
 import { el, svg } from "./dom.js";
 import { number, seconds, t } from "./i18n.js";
-import { lanesOf } from "./lanes.js";
+import { lanesOf, placeOnAxis } from "./lanes.js";
 import { versus } from "./versus.js";
 
 const NAME_WIDTH = 96;
@@ -12,6 +12,7 @@ const TOP = 26;
 const MIN_BAR = 2.5;
 const PALE = 0.62;
 const MIN_LABEL = 13;
+const GAP_MARGIN = 24; // pixels without figures around a gap
 const MAX_PARTS = 24; // of one round, drawn one by one
 
 /** @typedef {import("./lanes.js").Item} Item */
@@ -60,11 +61,13 @@ function drawing(told, width, explain) {
   const left = width < 460 ? 0 : NAME_WIDTH;
   const lane = left ? LANE : LANE + 14; // narrow: names stand above their lanes
   const height = TOP + told.lanes.length * lane + 22;
-  const scale = (at) => left + ((at - told.start) / (told.end - told.start)) * (width - left - 6) + 1;
+  const placeOf = (at) => placeOnAxis(at, told.start, told.gaps);
+  const length = placeOf(told.end);
+  const scale = (at) => left + (placeOf(at) / length) * (width - left - 6) + 1;
   const root = svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": t("timelineLabel"),
   });
-  root.append(...axis(told, scale, height));
+  root.append(...axis(told, length, scale, height), ...told.gaps.map((gap) => breakMark(gap, scale, height)));
   const drawn = told.lanes.map(({ key, items }, row) => {
     const middle = TOP + row * lane + lane / 2 + (left ? 0 : 6);
     root.append(...frame(key, middle, left, width));
@@ -87,11 +90,28 @@ function frame(key, middle, left, width) {
   return [svg("line", { class: "rule", x1: left, x2: width, y1: middle, y2: middle }), name];
 }
 
-function axis(told, scale, height) {
-  const step = niceStep((told.end - told.start) / 7);
+/** Return what stands for a while in which nothing happened. */
+function breakMark(gap, scale, height) {
+  const [from, to] = [scale(gap.start), scale(gap.end)];
+  const middle = (from + to) / 2;
+  const text = svg("text", { x: middle, y: height - 4, "text-anchor": "middle" });
+  text.append(`… ${seconds(gap.end - gap.start)} …`);
+  const d = `M${from} ${TOP}V${height - 18}M${to} ${TOP}V${height - 18}`;
+  return svg("g", { class: "break" }, svg("path", { d }), text);
+}
+
+function axis(told, length, scale, height) {
+  const step = niceStep(length / 7);
+  const gapAt = (at) => told.gaps.find((gap) =>
+    scale(at) > scale(gap.start) - GAP_MARGIN && scale(at) < scale(gap.end) + GAP_MARGIN);
   const nodes = [];
-  const firstTick = Math.ceil((told.start - told.asked) / step) * step;
-  for (let at = firstTick; at <= told.end - told.asked + 1e-9; at += step) {
+  for (let tick = Math.ceil((told.start - told.asked) / step); tick * step <= told.end - told.asked + 1e-9; tick += 1) {
+    const at = tick * step;
+    const gap = gapAt(told.asked + at);
+    if (gap) {
+      tick = Math.max(tick, Math.floor((gap.end - told.asked) / step));
+      continue;
+    }
     const x = scale(told.asked + at);
     const text = svg("text", { x, y: height - 4, "text-anchor": "middle" });
     text.append(`${number(Math.abs(at) < 1e-9 ? 0 : at, step < 0.1 ? 2 : step < 1 ? 1 : 0)} s`);
