@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from readahead.lm.base import Cache
 from readahead.server.state import Service
@@ -222,3 +222,31 @@ def test_the_browser_asks_for_the_key_and_sends_it(
     page.locator(".facts").wait_for()
     page.keyboard.press("Alt+l")
     expect(page.locator(".doc")).to_have_count(3)
+
+
+def test_a_session_that_is_gone_while_a_stroke_is_on_its_way(page: Page, served: str) -> None:
+    ask(page)
+    page.locator(".facts").wait_for()
+    for session in httpx2.get(f"{served}/v1/sessions").json()["data"]:
+        httpx2.delete(f"{served}/v1/sessions/{session['id']}").raise_for_status()
+    strokes: list[Route] = []
+    questions: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held = strokes if route.request.url.endswith("typing") else questions
+        if held:
+            route.continue_()
+        held.append(route)
+
+    page.route(re.compile("typing$|completions$"), hold)
+    page.locator("#question").press_sequentially("How tall?")
+    page.wait_for_timeout(300)
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    with page.expect_response("**/typing") as stroke:
+        strokes[0].continue_()
+    assert stroke.value.status == 404
+    page.wait_for_timeout(200)
+    questions[0].continue_()
+    expect(page.locator(".facts")).to_have_count(2)
+    assert len(httpx2.get(f"{served}/v1/sessions").json()["data"]) == 1

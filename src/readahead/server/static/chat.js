@@ -79,8 +79,7 @@ export class Chat {
   /** Ask what stands in the line, or `question`. */
   async submit(question = this.line.value.trim()) {
     if (!question || this.stopper) return;
-    const entered = performance.now();
-    const turn = { question, answer: {}, strokes: this.#strokesUntil(entered), scope: scopeName() };
+    const turn = { question, answer: {}, strokes: this.#strokesUntil(performance.now()), scope: scopeName() };
     const view = this.#view(question, turn.scope);
     if (!this.turns.length) byId("turn-list").replaceChildren();
     byId("turn-list").append(view.node);
@@ -126,11 +125,12 @@ export class Chat {
       yield* ask({ question, method, exchanges: this.exchanges, ...options }, signal);
       return;
     }
+    const session = await this.#ready();
     try {
-      yield* ask({ question, method, session: await this.#ready() }, signal);
+      yield* ask({ question, method, session }, signal);
     } catch (error) {
-      if (!isForgotten(error) || !this.session.id) throw error;
-      this.session.id = "";
+      if (!isForgotten(error)) throw error;
+      this.session.lose(session);
       yield* ask({ question, method, session: await this.#ready() }, signal);
     }
   }

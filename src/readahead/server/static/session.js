@@ -47,12 +47,18 @@ export class Session {
     return this.id ? this.#told(() => get(`/v1/sessions/${this.id}/status`)) : null;
   }
 
+  /** The server knows the session no more; another may have been made meanwhile. */
+  lose(id) {
+    if (this.id === id) this.id = "";
+  }
+
   async #told(call) {
+    const { id } = this;
     try {
       return await call();
     } catch (error) {
       if (!isForgotten(error)) throw error;
-      this.id = "";
+      this.lose(id);
       return null;
     }
   }
