@@ -13,9 +13,9 @@ from readahead.lm.sample import SamplingParams
 from readahead.lm.spelling import spelled
 from readahead.lm.tokenizer import Tokenizer
 from readahead.plain import sampling_params
-from readahead.server.dialogue import SYSTEM
+from readahead.server.dialogue import SYSTEM, system_text
 from readahead.server.problems import unsupported
-from readahead.server.replies import Envelope, usage_json
+from readahead.server.replies import Envelope, told_reason, usage_json
 from readahead.server.schemas import ChatRequest, Message
 from readahead.server.state import Caller, Service
 from readahead.types import FinishReason, Usage
@@ -69,9 +69,9 @@ def _params(chat: ChatRequest, service: Service, index: int) -> SamplingParams:
 
 def merged(messages: Sequence[Message]) -> list[tuple[str, str]]:
     """Return roles and texts as chat templates take them: one system message, in front."""
-    system = [message.text for message in messages if message.role in SYSTEM]
+    system = system_text(messages)
     others = [(message.role, message.text) for message in messages if message.role not in SYSTEM]
-    return [*([("system", "\n\n".join(system))] if system else []), *others]
+    return [*([("system", system)] if system else []), *others]
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Spoken:
                     "annotations": [],
                 },
                 "logprobs": self._told(self._logprobs[index]),
-                "finish_reason": _reason(choice.finish_reason),
+                "finish_reason": told_reason(choice.finish_reason),
             }
             for index, choice in self._choices.items()
         ]
@@ -135,7 +135,7 @@ class Spoken:
                 delta = {"content": piece.text}
                 yield self._envelope.chunk(delta, index, logprobs=self._told(told))
             if piece.finish_reason:
-                reason = _reason(piece.finish_reason)
+                reason = told_reason(piece.finish_reason)
                 yield self._envelope.chunk({}, index, finish_reason=reason)
         options = self._chat.stream_options
         if options is not None and options.include_usage:
@@ -170,7 +170,3 @@ class Spoken:
     def _usage(self) -> dict[str, object]:
         num_tokens = sum(choice.num_tokens for choice in self._choices.values())
         return usage_json([Usage(self._num_prompt_tokens, num_tokens)])
-
-
-def _reason(reason: FinishReason) -> str:
-    return "length" if reason == "length" else "stop"

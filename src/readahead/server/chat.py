@@ -22,8 +22,8 @@ from readahead.server.replies import (
     Envelope,
     answer_json,
     citation_json,
-    finish_reason,
     message_json,
+    told_reason,
     usage_json,
 )
 from readahead.server.schemas import ChatRequest
@@ -104,7 +104,7 @@ async def _whole(
             "index": index,
             "message": message_json(answer),
             "logprobs": None,
-            "finish_reason": finish_reason(answer),
+            "finish_reason": told_reason(answer.finish_reason),
         }
         for index, answer in enumerate(answers)
     ]
@@ -130,7 +130,7 @@ async def _chunks(
             yield envelope.chunk({}, index) | told
         else:
             answers.append(event)
-            ending = envelope.chunk({}, index, finish_reason=finish_reason(event))
+            ending = envelope.chunk({}, index, finish_reason=told_reason(event.finish_reason))
             yield ending | _extension([event], chat)
     if chat.stream_options is not None and chat.stream_options.include_usage:
         yield envelope.last(usage_json([answer.usage for answer in answers]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from readahead.lm.batch import Alternatives
 from readahead.lm.spelling import spelled
 from readahead.lm.tokenizer import Tokenizer
+from readahead.server.replies import told_reason
 from readahead.types import FinishReason
 
 Part = dict[str, object]
@@ -57,7 +58,7 @@ class Choice:
             "text": text,
             "logprobs": self._told(token_ids, logprobs, top) if self._with_logprobs else None,
             # OpenAI has no word for what was cancelled.
-            "finish_reason": "stop" if finish_reason == "cancelled" else finish_reason,
+            "finish_reason": finish_reason and told_reason(finish_reason),
         }
 
     def _told(

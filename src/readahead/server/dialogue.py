@@ -26,13 +26,17 @@ class Dialogue:
     exchanges: tuple[tuple[str, str], ...] = ()
 
 
+def system_text(messages: Sequence[Message]) -> str:
+    """Return what the client instructs, "" if nothing."""
+    return "\n\n".join(message.text for message in messages if message.role in SYSTEM)
+
+
 def read_messages(messages: Sequence[Message]) -> Dialogue:
     """Return what ``messages`` come to; several of one role in a row are one.
 
     Raises:
         Problem: 400, the last one is not the user's, or an answer has no question.
     """
-    system = "\n\n".join(message.text for message in messages if message.role in SYSTEM)
     turns: list[tuple[str, str]] = []
     for message in messages:
         if message.role in SYSTEM:
@@ -49,4 +53,4 @@ def read_messages(messages: Sequence[Message]) -> Dialogue:
         raise Problem(400, "The question is blank. Ask something.", param="messages")
     texts = [text for _, text in turns]
     exchanges = tuple(zip(texts[0:-1:2], texts[1:-1:2], strict=True))
-    return Dialogue(texts[-1], system, exchanges)
+    return Dialogue(texts[-1], system_text(messages), exchanges)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from readahead.types import Answer, Citation, Usage
+from readahead.types import Answer, Citation, FinishReason, Usage
 
 _MARKER = re.compile(r"\[(\d+)\]")
 
@@ -66,9 +66,9 @@ def usage_json(usages: Sequence[Usage]) -> dict[str, object]:
     }
 
 
-def finish_reason(answer: Answer) -> str:
-    """Return why it ended, in OpenAI's words, which have none for what was cancelled."""
-    return "length" if answer.finish_reason == "length" else "stop"
+def told_reason(reason: FinishReason) -> str:
+    """Return why an answer ended, in OpenAI's words, which have none for what was cancelled."""
+    return "length" if reason == "length" else "stop"
 
 
 def citation_json(citation: Citation) -> dict[str, object]:
