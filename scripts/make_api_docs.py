@@ -14,11 +14,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from readahead.config import ServerConfig
-from readahead.server.answershapes import Answered, AnswerTiming, AnswerUsage, Cited
-from readahead.server.openapi import ERRORS
 from readahead.server.problems import TYPES
-from readahead.server.schemas import LIMITS, SETTINGS
-from readahead.server.shapes import Status
+from readahead.server.schemas.answershapes import Answered, AnswerTiming, AnswerUsage, Cited
+from readahead.server.schemas.openapi import ERRORS
+from readahead.server.schemas.requests import LIMITS, SETTINGS
+from readahead.server.schemas.shapes import Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 CODES = {

@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from readahead.config import Config
-from readahead.server.families import FAMILIES
+from readahead.server.observability.families import FAMILIES
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from readahead.server.keys import FILE_NAME, Keys
+from readahead.server.guard.keys import FILE_NAME, Keys
 from tests.cli.conftest import Cli
 
 

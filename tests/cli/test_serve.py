@@ -20,7 +20,7 @@ from tests.cli.conftest import Cli
 
 KEY = "a key that somebody chose"
 LONG = {"READAHEAD_GENERATION__MAX_NEW_TOKENS": "600"}
-START_S = 60
+NUM_STREAMS = 8
 
 
 class Served:
@@ -29,14 +29,16 @@ class Served:
     def __init__(self, process: subprocess.Popen[str], told: dict[str, Any]) -> None:
         self.process = process
         self.told = told
-        self.connections: list[http.client.HTTPConnection] = []
+        self.opened: list[http.client.HTTPConnection | http.client.HTTPResponse] = []
 
     def request(self, method: str, path: str, body: object = None) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection(urlsplit(self.told["url"]).netloc, timeout=60)
-        self.connections.append(connection)
+        self.opened.append(connection)
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
         connection.request(method, path, json.dumps(body) if body else None, headers)
-        return connection.getresponse()
+        response = connection.getresponse()
+        self.opened.append(response)
+        return response
 
     def stream(self) -> http.client.HTTPResponse:
         """Return a stream that has begun to answer."""
@@ -70,9 +72,11 @@ def serving(target: Path, *arguments: str, **variables: str) -> Iterator[Served]
         try:
             assert process.stdout
             server = Served(process, json.loads(process.stdout.readline()))
-            yield server
-            for connection in server.connections:
-                connection.close()
+            try:
+                yield server
+            finally:
+                for opened in server.opened:
+                    opened.close()
         finally:
             process.kill()
 
@@ -87,13 +91,15 @@ def test_it_serves_until_a_signal_and_cuts_off_what_takes_too_long(kb: Path, tar
         assert server.request("GET", "/health").status == 200
         assert server.request("GET", "/ready").status == 200
         assert (kb / ".serve.lock").read_text() == url
-        stream = server.stream()
+        # They take turns: the last needs longer than the second that it is given, on any machine.
+        streams = [server.stream() for _ in range(NUM_STREAMS)]
         status, out, err = server.end(signal.SIGTERM)
         with pytest.raises(http.client.IncompleteRead):
-            stream.read()
+            for stream in streams:
+                stream.read()
     assert (status, out) == (0, "")
     assert err.startswith(f"Loading {target} …\n")
-    assert "Traceback" not in err and KEY not in err
+    assert "traceback" not in err.lower() and KEY not in err
 
 
 def test_running_answers_finish_and_new_ones_do_not_begin(kb: Path, target: Path) -> None:

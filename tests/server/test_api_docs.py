@@ -13,7 +13,7 @@ import pytest
 from readahead.config import Config
 from readahead.lm.model import TransformersModel
 from readahead.server.app import ROUTERS
-from readahead.server.schemas import Extension
+from readahead.server.schemas.requests import Extension
 from readahead.server.state import Service
 from tests.conftest import make_llama, make_tokenizer
 from tests.retrieval.support import HashingEmbedder

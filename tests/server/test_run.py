@@ -6,7 +6,7 @@ import pytest
 
 from readahead.errors import ConfigError, InputError, NotFound
 from readahead.server import run as running
-from readahead.server.keys import Keys
+from readahead.server.guard.keys import Keys
 from readahead.server.state import Service
 from tests.server.conftest import make_config
 

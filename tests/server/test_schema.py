@@ -13,7 +13,7 @@ import schemathesis
 from starlette.testclient import TestClient
 
 from readahead.server.app import ROUTERS, create_app
-from readahead.server.openapi import LINKS, OPERATIONS
+from readahead.server.schemas.openapi import LINKS, OPERATIONS
 from readahead.server.state import Service
 
 # Blank questions, settings out of their range and the like follow the schema and are refused.

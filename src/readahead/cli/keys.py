@@ -9,7 +9,7 @@ import typer
 
 from readahead.cli.options import Json, Kb, settings
 from readahead.cli.output import note, say, say_json
-from readahead.server.keys import Key, Keys
+from readahead.server.guard.keys import Key, Keys
 
 app = typer.Typer(
     help="Make, list and remove the API keys of the server.",

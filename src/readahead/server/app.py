@@ -9,22 +9,22 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from readahead import __version__
-from readahead.server import (
+from readahead.server import problems
+from readahead.server.guard import middleware
+from readahead.server.observability import metrics
+from readahead.server.routes import (
     catalogue,
     chat,
     completions,
     documents,
     embeddings,
-    guard,
     health,
-    metrics,
-    openapi,
     page,
-    problems,
     search,
     sessions,
     traces,
 )
+from readahead.server.schemas import openapi
 from readahead.server.state import Service
 
 ROUTERS = (
@@ -51,7 +51,8 @@ def create_app(service: Service) -> FastAPI:
         expiring = asyncio.create_task(sessions.expire_sessions(service))
         yield
         expiring.cancel()
-        service.close()
+        # Answers that are cut off end by a step of this loop, so it must not wait for them itself.
+        await asyncio.to_thread(service.close)
 
     app = FastAPI(
         title="readahead",
@@ -63,7 +64,7 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     problems.install(app, [route for module in ROUTERS for route in module.router.routes])
-    guard.install(app, service)
+    middleware.install(app, service)
     for module in ROUTERS:
         app.include_router(module.router)
     openapi.install(app)

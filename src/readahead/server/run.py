@@ -16,8 +16,8 @@ import uvicorn
 from readahead.config import Config
 from readahead.errors import InputError
 from readahead.server.app import create_app
-from readahead.server.hosts import bind, url_of
-from readahead.server.logs import written
+from readahead.server.guard.hosts import bind, url_of
+from readahead.server.observability.logs import written
 from readahead.server.state import Service
 
 LOCK = ".serve.lock"

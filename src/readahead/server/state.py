@@ -22,16 +22,16 @@ from readahead.errors import StoreError
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.model import TransformersModel
 from readahead.loading import Loaded
-from readahead.server import logs
 from readahead.server.admission import Admission
-from readahead.server.budgets import Budgets
 from readahead.server.conversing import Sessions
 from readahead.server.draining import Draining
+from readahead.server.guard.budgets import Budgets
+from readahead.server.guard.keys import Keys
 from readahead.server.jobs import Jobs
-from readahead.server.keys import Keys
-from readahead.server.metrics import Metrics
+from readahead.server.observability import logs
+from readahead.server.observability.metrics import Metrics
+from readahead.server.observability.telemetry import open_telemetry
 from readahead.server.spool import UPLOADS, Spool
-from readahead.server.telemetry import open_telemetry
 from readahead.trace import Trace
 
 TENANTS = "tenants"  # the folder of their knowledge bases

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from fastapi.responses import StreamingResponse
 
-from readahead.server.logs import failed
+from readahead.server.observability.logs import failed
 from readahead.server.problems import problem_of
 
 DONE = b"data: [DONE]\n\n"

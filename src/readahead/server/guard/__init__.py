@@ -1,0 +1,1 @@
+"""Who may ask, from where, how much, and what may go out."""
