@@ -60,6 +60,7 @@ def answered(answer: str, reason: str = "", **more: Any) -> dict[str, Any]:
 def audit(*answers: dict[str, Any], drafts: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
     return {
         "threshold": 0.3,
+        "also": 0.6,
         "selection_perplexity": 1.43,
         "num_saved_drafts": 3,
         "drafts": list(drafts or (draft("1846", 0), draft("", None, "empty", logprob=None))),
@@ -71,19 +72,21 @@ def test_the_tables_tell_of_every_draft_and_answer() -> None:
     found = audit(
         answered("1846"),
         answered(
-            "1852", "probability 0.12, below 0.30", wrong=None, consistency=None, support=None
+            "1852", "probability 0.32, below 0.60", wrong=None, consistency=None, support=None
         ),
     )
     lines = list(tables(found))
-    assert lines[0] == (
-        "  2 drafts, 3 not needed · answered from probability 0.30 on · selection perplexity 1.43"
+    assert " ".join(" ".join(lines[:2]).split()) == (
+        "2 drafts, 3 not needed · an answer is given from probability 0.30 on, one beside a better "
+        "answer from 0.60 on · selection perplexity 1.43"
     )
+    lines = lines[1:]
     assert lines[2].split() == "1 1.1.0 312 5 0.81 -0.25 drafter answer 1 1846".split()
     assert lines[3].split() == "2 1.1.0 312 5 0.81 drafter empty".split()
     assert lines[6].split() == "1 0.83 0.07 -0.21 0.90 1.1.0 1846".split()
     assert lines[7].strip() == "selected"
     assert lines[8].split() == "2 0.83 1.1.0 1852".split()
-    assert lines[9].strip() == "not selected: probability 0.12, below 0.30"
+    assert lines[9].strip() == "not selected: probability 0.32, below 0.60"
 
 
 def test_what_was_drafted_before_plain_rag_stepped_in_is_told() -> None:

@@ -58,11 +58,18 @@ def _head(audit: Audit) -> str:
     num_drafts, saved = len(audit["drafts"]), audit["num_saved_drafts"]
     told = [f"{num_drafts} drafts{f', {saved} not needed' if saved else ''}"]
     if not audit.get("fell_back"):
-        told.append(f"answered from probability {audit['threshold']:.2f} on")
+        told.append(_bars(audit))
         told.append(f"selection perplexity {audit['selection_perplexity']:.2f}")
     if lacking := audit.get("lacking"):
         told.append(f"lacking {lacking:.2f}")
     return " · ".join(told)
+
+
+def _bars(audit: Audit) -> str:
+    """Return how probable an answer has to be, and one that is given beside a better one."""
+    told = f"an answer is given from probability {audit['threshold']:.2f} on"
+    also = audit.get("also")
+    return told if also is None else f"{told}, one beside a better answer from {also:.2f} on"
 
 
 def _draft_row(number: int, draft: Mapping[str, Any]) -> str:

@@ -154,7 +154,19 @@ def test_several_right_answers_are_given_together() -> None:
     drafts = [draft("1885", 0), draft("1885", 1), draft("1902", 2)]
     rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
     assert len(choose(rated, threshold=0.0, also=0.0).selected) == 2
-    assert len(choose(rated, threshold=0.0, also=1.0).selected) == 1
+    best, other = choose(rated, threshold=0.0, also=1.0).rated
+    assert best.reason == ""
+    assert other.reason.endswith("below 1.00: too unlikely to be given beside a better answer")
+
+
+def test_a_reason_names_the_bar_that_was_missed() -> None:
+    drafts = [draft("1885", 0), draft("1885", 1), draft("1902", 2)]
+    rated = rate(QUESTION, pool(QUESTION, drafts, PASSAGES), drafts, HITS)
+    least = rated[-1].probability
+    low = choose(rated, threshold=(least + 1) / 2, also=0.0)
+    assert low.rated[-1].reason.endswith(": too unlikely to be given")
+    assert low.also == (least + 1) / 2  # never below the threshold
+    assert choose(rated, threshold=0.0, harm=1.0).also is None
 
 
 def test_an_answer_with_more_words_is_no_further_answer() -> None:
@@ -259,7 +271,9 @@ def test_what_a_further_answer_would_do_is_told() -> None:
     choice = choose(told, threshold=0.0, harm=2.5)
     assert said(choice) == ["1885", "nine"]
     (left,) = [one for one in choice.rated if one.reason]
-    assert left.reason == "a further answer would rather harm: P(wrong) 0.21"
+    assert left.reason == (
+        "beside the better answer it would rather harm: wrong with probability 0.21"
+    )
     # 1 − 0.3 · 0.6 · 0.4 is nearly twice what 1885 is worth alone, if no answer may be wrong.
     assert said(choose(told, threshold=0.0, harm=0.0)) == ["1885", "1902", "nine"]
     assert expected_gain(choice.selected, 2.5) == pytest.approx(0.82 * 0.75 * 0.95)

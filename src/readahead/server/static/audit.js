@@ -43,8 +43,21 @@ function content(audit, open) {
 function headLine(audit) {
   const parts = [count("numDrafts", audit.drafts.length)];
   if (audit.num_saved_drafts) parts.push(t("numSaved", { n: audit.num_saved_drafts }));
-  if (!audit.fell_back) parts.push(t("answersFrom", { p: percent(audit.threshold) }));
+  if (!audit.fell_back) parts.push(bars(audit));
   return parts.join(" · ");
+}
+
+/** Say how probable an answer has to be; audits of older chats do not tell about further ones. */
+function bars({ threshold, also }) {
+  const p = percent(threshold);
+  if (also === undefined) return t("answersFrom", { p });
+  return also === null ? t("answersByGain", { p }) : t("answersAlso", { p, also: percent(also) });
+}
+
+/** Return the probability that this answer had to reach: more where a better one is given. */
+function barOf(one, audit) {
+  const best = audit.candidates.find((other) => other.selected);
+  return best && best !== one ? audit.also ?? audit.threshold : audit.threshold;
 }
 
 function stepPart(step, open) {
@@ -60,7 +73,7 @@ function candidate(one, place, audit, open) {
     el("p", { class: "verdict" }, one.selected && icon("check"), one.selected ? t("chosen") : t("rejected")),
     el("p", {}, el("b", {}, one.answer)),
     !one.selected && el("p", { class: "small soft" }, one.reason),
-    meter(t("probability"), one.probability, audit.threshold),
+    meter(t("probability"), one.probability, barOf(one, audit)),
     scores(one, drafts),
     ...rationales.map((text) => el("blockquote", { "aria-label": t("rationale") }, text)),
     ...one.evidence.slice(0, MAX_EVIDENCE).map((held) => evidence(one.answer, held, open)),
@@ -74,7 +87,7 @@ function candidate(one, place, audit, open) {
 function meter(name, value, bound) {
   const fill = el("span", { class: "fill" });
   fill.style.width = `${value * 100}%`;
-  const line = el("span", { class: "bound", title: t("answersFrom", { p: percent(bound) }) });
+  const line = el("span", { class: "bound", title: t("givenFrom", { p: percent(bound) }) });
   line.style.left = `${bound * 100}%`;
   return el(
     "div",

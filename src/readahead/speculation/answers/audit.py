@@ -14,7 +14,9 @@ from readahead.types import Hit
 def audit(hop: Hop, fell_back: str = "") -> dict[str, object]:
     """Return all that was drafted and why one was chosen, as JSON values.
 
-    ``steps`` are the parts of a question that was split, each with an audit of its own.
+    ``threshold`` is the probability from which on an answer is given, ``also`` the higher one of an
+    answer beside a better one; None: that went by what it adds. ``steps`` are the parts of a
+    question that was split, each with an audit of its own.
 
     Args:
         hop: What came of the question; as far as it went, if drafting ended before its time.
@@ -29,6 +31,7 @@ def audit(hop: Hop, fell_back: str = "") -> dict[str, object]:
     return {
         "fell_back": fell_back,
         "threshold": outcome.threshold,
+        "also": outcome.choice.also,
         "lacking": outcome.lacking,
         "selection_perplexity": outcome.choice.perplexity,
         "num_saved_drafts": outcome.num_saved,

@@ -56,10 +56,12 @@ class Choice:
         rated: All answers, the best first.
         perplexity: Over how many answers the probability spreads: from 1, one answer has it all, to
             their number; 0 if there is none.
+        also: The probability that an answer beside a better one took; None: it went by gain.
     """
 
     rated: tuple[Rated, ...] = ()
     perplexity: float = 0.0
+    also: float | None = None
 
     @property
     def selected(self) -> tuple[Rated, ...]:
@@ -140,12 +142,13 @@ def choose(
     """
     if not rated:
         return Choice()
+    also = None if also is None else max(threshold, also)
     decided = (
         _by_gain(rated, threshold, harm)
         if also is None
-        else _by_probability(rated, threshold, max(threshold, also))
+        else _by_probability(rated, threshold, also)
     )
-    return Choice(tuple(decided), perplexity([one.probability for one in rated]))
+    return Choice(tuple(decided), perplexity([one.probability for one in rated]), also)
 
 
 def expected_gain(answers: Sequence[Rated], harm: float) -> float:
@@ -160,7 +163,9 @@ def _by_probability(rated: Sequence[Rated], threshold: float, also: float) -> li
     chosen: list[Rated] = []
     decided = []
     for one in rated:
-        reason = _against(one, chosen, also if chosen else threshold)
+        reason = _against(one, chosen, threshold)
+        if chosen and not reason and one.probability < also:
+            reason = f"{_below(one, also)} beside a better answer"
         if not reason:
             chosen.append(one)
         decided.append(replace(one, reason=reason))
@@ -196,18 +201,22 @@ def _not_worth(one: Rated, chosen: Sequence[Rated], threshold: float, harm: floa
     if not chosen or expected_gain([*chosen, one], harm) > expected_gain(chosen, harm):
         return ""
     if not one.wrong:
-        return "a further answer would add nothing"
-    return f"a further answer would rather harm: P(wrong) {one.wrong:.2f}"
+        return "beside the better answer it would add nothing"
+    return f"beside the better answer it would rather harm: wrong with probability {one.wrong:.2f}"
 
 
 def _against(one: Rated, chosen: Sequence[Rated], threshold: float) -> str:
     """Return what speaks against selecting an answer beside those chosen; "" if nothing does."""
     if one.probability < threshold:
-        return f"probability {one.probability:.2f}, below {threshold:.2f}"
+        return _below(one, threshold)
     for other in chosen:
         if one.candidate.agrees_with(other.candidate):
             return f"says the same as “{other.candidate.answer}”"
     return ""
+
+
+def _below(one: Rated, bound: float) -> str:
+    return f"probability {one.probability:.2f}, below {bound:.2f}: too unlikely to be given"
 
 
 def perplexity(probabilities: Sequence[float]) -> float:
