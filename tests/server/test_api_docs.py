@@ -123,11 +123,12 @@ def test_the_page_names_every_route_and_no_other() -> None:
 
 
 def test_every_code_of_an_error_is_listed() -> None:
-    sources = (ROOT / "src" / "readahead" / "server").glob("*.py")
+    sources = (ROOT / "src" / "readahead" / "server").rglob("*.py")
     codes = {
         code
         for path in sources
         for code in re.findall(r'code="(\w+)"', path.read_text(encoding="utf-8"))
     }
+    assert {"queue_full", "cross_site", "unsupported_file_type"} <= codes  # of several folders
     listed = set(re.findall(r"`(\w+)`", PAGE.partition("## Errors")[2].partition("## Limits")[0]))
     assert codes - listed == {"client_closed_request"}  # nobody is there to read it
