@@ -1,4 +1,6 @@
+import inspect
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.testclient import TestClient
 
 from readahead.errors import BackendError
-from readahead.server.observability import genai
+from readahead.server.observability import genai, spans
 from readahead.server.observability.spans import AHEAD, PREFIX, REQUEST, Spans
 from readahead.server.state import Service
 from readahead.session import Session
@@ -247,3 +249,9 @@ def test_the_resource_says_what_sends(sent: Sent, monkeypatch: pytest.MonkeyPatc
     other = Sent()
     other.spans.saw(Trace("ask"))
     assert other.one(REQUEST).resource.attributes["service.name"] == "library"
+
+
+def test_the_names_of_the_conventions_are_those_that_are_used() -> None:
+    used = set(re.findall(r"\bgenai\.([A-Z_]+)", inspect.getsource(spans)))
+    assert used == {name for name in vars(genai) if name.isupper()}
+    assert "gen_ai." not in inspect.getsource(spans)

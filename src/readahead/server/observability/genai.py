@@ -21,7 +21,6 @@ USAGE_CACHE_READ_INPUT_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 RETRIEVAL_QUERY_TEXT = "gen_ai.retrieval.query.text"
-RETRIEVAL_DOCUMENTS = "gen_ai.retrieval.documents"
 
 CHAT = "chat"
 TEXT_COMPLETION = "text_completion"
