@@ -292,3 +292,33 @@ def test_an_answer_begins_between_the_steps_of_drafts_not_of_another_prompt(is_l
     assert list(turns.steps(short())) == [1]
     thread.join()
     assert order == (["short", "long"] if is_long else ["long", "short"])
+
+
+def test_an_urgent_guess_is_awaited_until_it_begins() -> None:
+    turns = Turns()
+    free, seen = threading.Event(), list[bool]()
+
+    def look() -> None:
+        seen.append(turns.is_awaited)
+
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(turns.run, free.wait)
+        assert not turns.is_awaited
+        urgent = pool.submit(turns.run_guess, look, is_urgent=True)
+        end_s = time.monotonic() + 20
+        while not turns.is_awaited:
+            assert time.monotonic() < end_s
+            time.sleep(0.001)
+        free.set()
+        urgent.result()
+    assert seen == [False]
+    turns.run_guess(look, is_urgent=False)
+    assert seen == [False, False]
+
+
+def test_a_guess_that_never_begins_is_not_awaited() -> None:
+    turns = Turns()
+    turns.close()
+    with pytest.raises(InputError, match="closed"):
+        turns.run_guess(lambda: 7, is_urgent=True)
+    assert not turns.is_awaited

@@ -19,7 +19,8 @@ class Turns:
     """One thread that has the model; shared by all that runs on it.
 
     A guess keeps the thread while it runs, asks ``is_answering`` between its steps, and leaves when
-    it is true; so an answer waits for one step of a guess at most, and is never slowed by one.
+    it is true; so an answer waits for one step of a guess at most, and is never slowed by one. It
+    asks ``is_awaited``, too, for guesses take turns among themselves.
 
     It is a thread, not a lock, because each thread that computes in parallel has workers of its
     own: with two such threads there are more workers than cores, and each step takes longer.
@@ -30,6 +31,7 @@ class Turns:
         self._ident: int | None = None
         self._count = threading.Lock()
         self._num_answers = 0
+        self._urgent: set[object] = set()  # guesses that have not begun
         self._is_interrupted = False
         self._waiting: deque[Callable[[], None]] = deque()
         self._beginning: deque[Callable[[], None]] = deque()
@@ -45,6 +47,11 @@ class Turns:
         """Return whether an answer runs, or waits for its first step."""
         return self._num_answers > 0
 
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether an urgent guess has not begun yet: one that runs is to leave soon."""
+        return bool(self._urgent)
+
     @contextmanager
     def answer(self) -> Iterator[None]:
         """Keep guesses away during the ``with`` body."""
@@ -55,6 +62,26 @@ class Turns:
         finally:
             with self._count:
                 self._num_answers -= 1
+
+    def run_guess(self, function: Callable[[], T], *, is_urgent: bool) -> T:
+        """Return what ``function`` returns; until it begins, ``is_awaited`` if it is urgent.
+
+        Raises:
+            InputError: The thread was ended.
+        """
+        if not is_urgent:
+            return self.run(function)
+        guess = object()
+
+        def begin() -> T:
+            self._urgent.discard(guess)
+            return function()
+
+        self._urgent.add(guess)
+        try:
+            return self.run(begin)
+        finally:
+            self._urgent.discard(guess)  # also where it never began
 
     def run_long(self, function: Callable[[], T]) -> T:
         """Return what ``function`` returns; between its steps other answers may begin, too.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from readahead.engine import Engine
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import num_tokens
@@ -32,20 +30,23 @@ class Suggestions:
 
     def __init__(self, engine: Engine, prefetcher: Prefetcher, request: Request) -> None:
         self.questions: tuple[str, ...] = ()
+        self._unready: list[str] = []
         self._engine = engine
         self._prefetcher = prefetcher
         self._request = request
 
     def forget(self) -> None:
         """Offer none: a question was asked, or what is stored has changed."""
-        self.questions = ()
+        self.questions, self._unready = (), []
 
     def make(self, conversation: Conversation, cancelled: Cancelled, trace: Trace) -> bool:
         """Make up what may follow ``conversation`` and get ready for it.
 
         Returns:
-            Whether that is done; False if it was cancelled before there were any questions.
+            Whether that is done; if it was cancelled, call it again to go on.
         """
+        if self.questions:
+            return self._get_ready(cancelled, trace)
         num = self._engine.config.prefetch.num_suggestions
         if not num or not conversation.context.parts:
             return True
@@ -57,16 +58,19 @@ class Suggestions:
             kept = [q for q in read_questions(written, asked) if self._is_supported(q, trace)]
             span.attributes["suggestions"] = kept = kept[:num]
         self.questions = tuple(kept)
-        self._get_ready(kept, cancelled, trace)
-        return True
-
-    def _get_ready(self, questions: Sequence[str], cancelled: Cancelled, trace: Trace) -> None:
-        prefetcher, request = self._prefetcher, self._request
-        for question in questions[1:]:
-            prefetcher.prepare(question, request, cancelled=cancelled, trace=trace)
         # The likeliest last: it stays in the cache that the next question is read on.
-        for question in questions[:1]:
-            prefetcher.finish(question, request, cancelled=cancelled, trace=trace)
+        self._unready = [*kept[1:], *kept[:1]]
+        return self._get_ready(cancelled, trace)
+
+    def _get_ready(self, cancelled: Cancelled, trace: Trace) -> bool:
+        prefetcher, request = self._prefetcher, self._request
+        while self._unready:
+            question = self._unready[0]
+            get_ready = prefetcher.finish if len(self._unready) == 1 else prefetcher.prepare
+            if not get_ready(question, request, cancelled=cancelled, trace=trace):
+                return False
+            self._unready.pop(0)
+        return True
 
     def _written(
         self, conversation: Conversation, num: int, cancelled: Cancelled, trace: Trace

@@ -1,7 +1,8 @@
 """One thread that reads ahead for what is being typed; knows no answers.
 
 It does what is most urgent for the text as it stands, and leaves it within one model step when the
-text has moved on or an answer runs.
+text has moved on or an answer runs. Where guesses of several sessions wait for the model, each
+leaves it to the next after ``SLICE_S``, and goes on where it was when its turn has come again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from readahead.trace import Trace
 from readahead.turns import Turns
 
 _Task = Literal["finish", "guess", "warm", "suggest"]
+_URGENT = ("finish", "guess")  # for typed text; the others leave as soon as one of these waits
 STROKES_TO_SETTLE = 1.5
+SLICE_S = 0.5  # of the model's time, before another session's guess for typed text
 _RETRY_S = 0.05  # until an answer of another session has ended
 
 
@@ -193,7 +196,8 @@ class Worker:
                     return
                 typed = self._typed or _NOTHING
             assert task is not None
-            self._turns.run(partial(self._do, task, typed))
+            is_urgent = task in _URGENT
+            self._turns.run_guess(partial(self._do, task, typed), is_urgent=is_urgent)
 
     @property
     def _is_over(self) -> bool:
@@ -254,12 +258,14 @@ class Worker:
     def _do(self, task: _Task, typed: Typed) -> None:
         part, is_settled = self._state_of(typed)
         stage = self._stage(typed)
+        gives_way = self._giving_way(task)
 
         def cancelled() -> bool:
             self._show_fetching()
-            return self._is_outdated(task, typed, part)
+            return self._is_outdated(task, typed, part) or gives_way()
 
-        if self._is_outdated(task, typed, part):  # while it waited for the model
+        is_late = task not in _URGENT and self._turns.is_awaited
+        if is_late or self._is_outdated(task, typed, part):  # while it waited for the model
             return
         # Held here, too: the answer may take it over before this step ends.
         trace = self._trace = self._trace or self._new_trace()
@@ -282,6 +288,22 @@ class Worker:
                 self._done[task] = stage if task == "finish" else (part, is_settled)
             if self._typed is not None:
                 self.status = self._current_status(reason)
+
+    def _giving_way(self, task: _Task) -> Cancelled:
+        """Return what tells between the steps of ``task`` whether another session's turn has come.
+
+        A guess for typed text makes one step at least, however long its search took.
+        """
+        if task not in _URGENT:
+            return lambda: self._turns.is_awaited
+        end_s, has_begun = time.monotonic() + SLICE_S, False
+
+        def gives_way() -> bool:
+            nonlocal has_begun
+            had_begun, has_begun = has_begun, True
+            return had_begun and self._turns.is_awaited and time.monotonic() >= end_s
+
+        return gives_way
 
     def _show_fetching(self) -> None:
         """Tell what is about to be read: on a slow machine that takes a while."""

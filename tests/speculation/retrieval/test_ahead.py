@@ -2,9 +2,11 @@ from functools import partial
 
 import pytest
 
+from readahead.lm import generate
 from readahead.lm.prefixtree import PrefixTree
 from readahead.lm.prompt import build_prompt
 from readahead.lm.reuse import PrefixReader
+from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.ahead import Readings
 from readahead.trace import Trace
 from tests.speculation.retrieval.test_prefetch import EMPTY, MODEL, PASSAGES, QUESTION
@@ -83,3 +85,25 @@ def test_a_fork_goes_on_alone(readings: Readings) -> None:
     assert reading is not None
     twin.cache.crop(5)
     assert reading.cache.length == NUM_TOKENS
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+def test_writing_goes_on_where_it_was_cancelled(readings: Readings, num_steps: int) -> None:
+    params, trace = SamplingParams(max_new_tokens=8), Trace("test")
+    written, num_calls = None, 0
+    while written is None:
+        written = readings.write(PARTS, EMPTY, params, after(num_steps), trace)
+        num_calls += 1
+    assert num_calls > 8 / num_steps
+    whole = generate.generate(MODEL, [PROMPT.token_ids], params)[0]
+    assert written == whole.text
+    assert trace.counters["decoded_ahead_tokens"] == len(whole.token_ids)
+    assert trace.counters["computed_tokens"] == NUM_TOKENS + len(whole.token_ids) - 1
+
+
+def test_writing_begins_anew_once_something_else_was_read(readings: Readings) -> None:
+    params = SamplingParams(max_new_tokens=8)
+    assert readings.write(PARTS, EMPTY, params, after(NUM_TOKENS // 16 + 4), Trace("test")) is None
+    readings.read(PARTS[:1], 0, EMPTY, after(100), Trace("test"))
+    written = readings.write(PARTS, EMPTY, params, after(100), Trace("test"))
+    assert written == generate.generate(MODEL, [PROMPT.token_ids], params)[0].text

@@ -43,12 +43,14 @@ class Readings:
     def reset(self, reading: Reading | None = None) -> None:
         """Begin with the next question; ``reading`` holds its context."""
         self._computed: list[tuple[tuple[int, ...], int]] = []  # token ids, the first one computed
+        self._writing: _Writing | None = None
         self._num_forgotten_tokens = 0
         self._readings: dict[bool, Reading | None] = {True: reading, False: None}
 
     def release(self) -> None:
         """Let go of the caches, as an answer takes one of them over; what they cost is known on."""
         self._readings.clear()
+        self._writing = None
 
     def crop(self, token_ids: tuple[int, ...]) -> None:
         """Let go of all but ``token_ids``, the conversation's; what it cost is known on."""
@@ -88,6 +90,7 @@ class Readings:
 
         The reader remembers the first ``num_kept`` of them.
         """
+        self._writing = None
         reading = self.reader.read(
             parts,
             self.on(context),
@@ -132,26 +135,20 @@ class Readings:
     ) -> str | None:
         """Return what the model writes behind ``parts``, None if it was cancelled.
 
-        They begin with those of ``context``; the reader remembers nothing of it.
+        Call it again to go on, unless something else was read since. ``parts`` begin with those of
+        ``context``; the reader remembers nothing of it.
         """
-        unread = first_tokens(parts, num_tokens(parts) - 1)
-        if not self.read(unread, 0, context, cancelled, trace):
-            return None
-        reading = self.on(context)
-        assert reading is not None
-        pieces = list(
-            generate.stream(
-                self.reader.model,
-                joined(parts),
-                params,
-                cache=reading.cache,
-                cancelled=cancelled,
-                trace=trace,
+        token_ids = joined(parts)
+        if self._writing is None or self._writing.prompt_ids != token_ids:
+            if not self.read(first_tokens(parts, len(token_ids) - 1), 0, context, cancelled, trace):
+                return None
+            reading = self.on(context)
+            assert reading is not None
+            pieces = generate.stream(
+                self.reader.model, token_ids, params, cache=reading.cache, trace=trace
             )
-        )
-        trace.count("decoded_ahead_tokens", sum(len(piece.token_ids) for piece in pieces))
-        is_whole = pieces[-1].finish_reason != "cancelled"
-        return "".join(piece.text for piece in pieces) if is_whole else None
+            self._writing = _Writing(token_ids, pieces)
+        return self._writing.text(cancelled, trace)
 
     @property
     def num_computed_tokens(self) -> int:
@@ -169,6 +166,24 @@ class Readings:
             first = len(reading.token_ids) - reading.num_computed_tokens
             self._computed.append((reading.token_ids, first))
         return reading
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What is written behind a prompt, some of it perhaps still to come."""
+
+    prompt_ids: tuple[int, ...]
+    rest: Generator[Piece]
+    written: list[str] = field(default_factory=list)
+
+    def text(self, cancelled: Cancelled, trace: Trace) -> str | None:
+        """Return all of it, None if it was cancelled before."""
+        while not cancelled():
+            if (piece := next(self.rest, None)) is None:
+                return "".join(self.written)
+            self.written.append(piece.text)
+            trace.count("decoded_ahead_tokens", len(piece.token_ids))
+        return None
 
 
 @dataclass(slots=True)

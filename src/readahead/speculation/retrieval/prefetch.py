@@ -207,6 +207,8 @@ class Prefetcher:
     ) -> str | None:
         """Return what the model writes behind ``parts``, None if it was cancelled.
 
+        Call it again to go on after a cancellation.
+
         Args:
             parts: Begin with those of ``context``; nothing of them is kept.
             context: The conversation.
