@@ -1,7 +1,9 @@
 """Tenants share nothing but the models."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from readahead.lm.model import TransformersModel
 from readahead.server.state import Service
 from tests.retrieval.support import HashingEmbedder
 from tests.server.conftest import TEXTS, make_config
+from tests.server.routes.test_sessions import NUM_THREADS, busy_model, call
 
 QUESTION = "How deep is Lake Baikal?"
 Request = Callable[..., Any]
@@ -151,3 +154,43 @@ def test_who_leaves_early_has_spent_as_well(
     while not service.budgets.num_tokens("ann"):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
+
+
+def test_requests_that_wait_for_the_model_keep_no_question_from_the_queue(
+    service: Service, served: str
+) -> None:
+    """They have taken all threads of the routes."""
+    asked = chat(max_tokens=2)
+    with ThreadPoolExecutor(NUM_THREADS + 1) as pool, busy_model(service):
+        waiting = [pool.submit(call, served, "", "/v1/sessions") for _ in range(NUM_THREADS)]
+        time.sleep(0.3)
+        answer = pool.submit(call, served, "", "/v1/chat/completions", **asked)
+        deadline_s = time.monotonic() + 20
+        while not service.admission.num_running:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        assert not any(one.done() for one in waiting)
+    assert answer.result()["usage"]["completion_tokens"] == 2
+
+
+def test_a_tenant_that_is_being_opened_keeps_no_other_waiting(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, is_opening, go_on = service.tenant(), threading.Event(), threading.Event()
+    plain = service.folder
+
+    def slow(name: str) -> Path:
+        is_opening.set()
+        assert go_on.wait(30)
+        return plain(name)
+
+    monkeypatch.setattr(service, "folder", slow)
+    with ThreadPoolExecutor(2) as pool:
+        opening = pool.submit(service.tenant, "slow")
+        assert is_opening.wait(30)
+        seen = pool.submit(lambda: (service.tenant(), service.open_tenants()))
+        try:
+            assert seen.result(20) == (own, [own])
+        finally:
+            go_on.set()
+        assert opening.result() in service.open_tenants()

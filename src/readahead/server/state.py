@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from readahead.config import Config
@@ -64,7 +64,9 @@ class Tenant:
         self.engine = engine
         self.jobs = Jobs(engine)
         server = engine.config.server
-        self.sessions = Sessions(server.max_sessions, server.session_idle_s)
+        self.sessions = Sessions(
+            server.max_sessions, server.session_idle_s, budget_bytes=self._session_bytes
+        )
 
     def close(self) -> None:
         """Close what is open, without the models."""
@@ -72,6 +74,11 @@ class Tenant:
         self.sessions.close()
         self.engine.forget()
         self.engine.knowledge.close()
+
+    def _session_bytes(self) -> int:
+        """Return the memory that what its sessions have read may take."""
+        own = self.engine.config.server.session_bytes
+        return self.engine.reader.tree.budget_bytes if own is None else own
 
 
 @dataclass(slots=True)
@@ -147,6 +154,8 @@ class Service:
         Raises:
             StoreError: Its knowledge base cannot be opened.
         """
+        if (known := self._tenants.get(name)) is not None:  # no lock: another may be opened now
+            return known
         with self._lock:
             if name not in self._tenants:
                 config = self.config.model_copy(update={"kb": self.folder(name)})
@@ -167,9 +176,8 @@ class Service:
                     _log.error("the uploads of tenant %r wait: %s", name, error)
 
     def open_tenants(self) -> list[Tenant]:
-        """Return the tenants that have asked something."""
-        with self._lock:
-            return list(self._tenants.values())
+        """Return the tenants that have asked something; waits for nothing."""
+        return list(self._tenants.values())
 
     def folder(self, name: str) -> Path:
         """Return the folder of a tenant's knowledge base."""
@@ -200,11 +208,22 @@ def caller_of(request: Request) -> Caller:
     return caller if isinstance(caller, Caller) else Caller()
 
 
-def tenant_of(request: Request) -> Tenant:
-    """Return whose documents the request may use."""
-    return service_of(request).tenant(caller_of(request).tenant)
+# Asynchronous: else each took one of the threads that may all be waiting for the model, and nobody
+# would come as far as the queue.
+async def _service(request: Request) -> Service:
+    return service_of(request)
 
 
-ServiceOf = Annotated[Service, Depends(service_of)]
-CallerOf = Annotated[Caller, Depends(caller_of)]
-TenantOf = Annotated[Tenant, Depends(tenant_of)]
+async def _caller(request: Request) -> Caller:
+    return caller_of(request)
+
+
+async def _tenant(request: Request) -> Tenant:
+    service, name = service_of(request), caller_of(request).tenant
+    return await to_thread.run_sync(service.tenant, name, limiter=service.short_tasks)
+
+
+ServiceOf = Annotated[Service, Depends(_service)]
+CallerOf = Annotated[Caller, Depends(_caller)]
+TenantOf = Annotated[Tenant, Depends(_tenant)]
+"""Whose documents the request may use."""
