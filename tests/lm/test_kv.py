@@ -1,8 +1,15 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import (
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
+)
 
 from readahead.errors import BackendError
 from readahead.lm.model import TransformersModel
@@ -10,6 +17,21 @@ from tests.conftest import make_llama, make_tokenizer
 
 MODEL = TransformersModel(make_llama(), make_tokenizer())
 IDS = torch.arange(40).remainder(256)[None]
+RECURRENT: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "layer_types": ["linear_attention", "full_attention"],
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "num_experts": 0,
+    "max_position_embeddings": 256,
+}
 
 
 def logits_after(*parts: torch.Tensor) -> torch.Tensor:
@@ -94,3 +116,19 @@ def test_a_segment_owns_just_its_memory() -> None:
         assert tensor.untyped_storage().nbytes() == tensor.nbytes
     assert segment.num_bytes * 10 == cache.num_bytes
     assert segment.head(2).num_tokens == 2
+
+
+def test_a_recurrent_state_cannot_go_back() -> None:
+    """transformers crops the rest and leaves that state as it is, which no one would notice."""
+    tokenizer = make_tokenizer()
+    backend = Qwen3NextForCausalLM(Qwen3NextConfig(**RECURRENT, vocab_size=len(tokenizer)))
+    model = TransformersModel(backend, tokenizer)
+    cache = model.new_cache()
+    model.forward(IDS[:, :10], cache)
+    cache.record_past()
+    assert not cache.can_go_back
+    cache.crop(10)
+    with pytest.raises(BackendError, match="one state for all"):
+        cache.crop(9)
+    assert cache.length == 10
+    assert MODEL.new_cache().can_go_back

@@ -179,8 +179,17 @@ class Cache(Protocol):
         """Keep what slides out of a window until the next ``crop``, which can then take it back."""
         ...
 
+    @property
+    def can_go_back(self) -> bool:
+        """Return whether ``crop`` can take back what is held; one state for all cannot."""
+        ...
+
     def crop(self, length: int) -> None:
-        """Keep the first ``length`` positions."""
+        """Keep the first ``length`` positions.
+
+        Raises:
+            BackendError: It cannot go back to them.
+        """
         ...
 
     @property

@@ -153,16 +153,29 @@ class KVCache:
         self.backend.activate_past_recording()
         self._records_past = True
 
+    @property
+    def can_go_back(self) -> bool:
+        """Return whether ``crop`` can take positions back: no layer has one state for all."""
+        layers: Any = self.backend.layers
+        recurrent = (getattr(layer, "is_recurrent_states_initialized", {}) for layer in layers)
+        return not any(is_held for states in recurrent for is_held in states.values())
+
     def crop(self, length: int) -> None:
         """Keep the first ``length`` positions.
 
         Raises:
-            BackendError: A sliding-window layer has already dropped what is to be kept.
+            BackendError: A sliding-window layer has already dropped what is to be kept, or a
+                recurrent one has no state of it.
         """
         surplus = self.length - length
         assert surplus >= 0, f"cannot crop {self.length} positions to {length}"
         if surplus == 0 and not (self._records_past and self.length):
             return
+        if surplus and not self.can_go_back:  # transformers would leave that state as it is
+            raise BackendError(
+                f"The cache cannot go back to {length} positions: a layer keeps one state for all.",
+                remedy="Read all anew, or use a model without recurrent layers.",
+            )
         if self._num_exact is not None and length <= self._num_exact:
             self._num_exact, self.is_blended = None, False
         try:

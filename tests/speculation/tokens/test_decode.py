@@ -5,9 +5,14 @@ from itertools import islice, product
 import pytest
 import torch
 from torch import Tensor
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import (
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
+)
 
-from readahead.errors import ContextOverflow, VocabularyMismatch
+from readahead.errors import BackendError, ContextOverflow, VocabularyMismatch
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
@@ -21,6 +26,7 @@ from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from tests.conftest import make_llama, make_tokenizer
+from tests.lm.test_kv import RECURRENT
 
 from .support import Scripted, plain, prompt, speculated, text, tokens
 
@@ -272,6 +278,27 @@ def test_windows_are_taken_back(model: TransformersModel) -> None:
         for gamma in (2, 5, 8):  # most of these draft tokens are rejected
             got = speculated(model, ids, GREEDY, model_drafter(windowed), gamma=gamma)
             assert tokens(got) == expected
+
+
+def test_a_target_that_cannot_go_back_decodes_plainly() -> None:
+    """A recurrent state holds rejected draft tokens for ever, and no error tells."""
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    config = Qwen3NextConfig(**RECURRENT, vocab_size=len(tokenizer))
+    backend = Qwen3NextForCausalLM(config)
+    for parameter in backend.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    recurrent, ids, trace = TransformersModel(backend, tokenizer), prompt(0), Trace("test")
+    expected = tokens(plain(recurrent, ids, GREEDY))
+    got = speculated(recurrent, ids, GREEDY, Scripted(expected, 1.0), gamma=4, trace=trace)
+    assert tokens(got) == expected
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert told["num_draft_tokens"] == 0
+    assert "one state for all" in told["drafter_error"]
+    with pytest.raises(BackendError, match="one state for all"):
+        speculated(recurrent, ids, GREEDY, model_drafter(recurrent), rule=Rule("augmented"))
 
 
 def test_rows_that_pad_the_vocabulary_are_no_difference(model: TransformersModel) -> None:

@@ -134,7 +134,8 @@ def stream(
     Raises:
         InputError: The prompt is empty.
         ContextOverflow: The prompt leaves no room for an answer.
-        BackendError: The target failed; or the drafter did, and the rule is not ``exact``.
+        BackendError: The target failed; or the rule is not ``exact``, and the drafter failed or the
+            target has recurrent layers. With ``exact`` that is plain decoding.
     """
     request = _Request(
         model,
@@ -216,6 +217,14 @@ class _Request:
             logits = prefill(self.model, unread, self.cache, cancelled=self.cancelled)
         self.trace.count("computed_tokens", self.cache.length - known)
         self.cache.record_past()
+        if not self.cache.can_go_back:
+            self._go_on_alone(
+                BackendError(
+                    "The target keeps one state for all positions, so draft tokens that are "
+                    "rejected could not be taken back.",
+                    remedy="Use the mode 'exact', which decodes such a model plainly.",
+                )
+            )
         return logits
 
     def _begin(self) -> None:
