@@ -29,7 +29,7 @@ CODES = {
         "blank",
         "context_length_exceeded",
         "InputError",
-        "ConfigError",
+        "VocabularyMismatch",
     ),
     401: ("invalid_api_key",),
     403: ("host_not_allowed", "cross_site"),
@@ -47,7 +47,8 @@ CODES = {
         "requests_exhausted",
     ),
     503: ("not_ready", "draining"),
-    500: ("fault", "StoreError", "BackendError"),
+    500: ("fault", "StoreError", "BackendError", "ConfigError"),
+    507: ("DiskFull",),
 }
 LISTED = tuple(name for name in ServerConfig.model_fields if name.startswith(("max_", "session_")))
 BUDGETS = ("tokens_per_day", "requests_per_minute")

@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"plain", "drafted", "knowledge", "speculation", "engine", "session"},
     "server": BASE
     | MIDDLE
-    | {"bare", "plain", "reply", "turns", "loading"}
+    | {"bare", "plain", "rapid", "reply", "turns", "loading"}
     | {"knowledge", "speculation", "engine", "session"},
     "cli": BASE | MIDDLE | {"knowledge", "engine", "session", "evaluation", "server"},
     "__main__": {"cli"},

@@ -8,6 +8,7 @@
     │   └── VocabularyMismatch         2          400   drafter and target have other tokens
     ├── DocumentError                  1          422   one file cannot be read; the batch goes on
     ├── StoreError                     3          500   the knowledge base is damaged or locked
+    │   ├── DiskFull                   3          507   nothing more can be written
     │   └── EmbedderMismatch           2          409   it was embedded with another model
     ├── DownloadError                  3          502   weights could not be brought or verified
     └── BackendError                   3          500   the model or the device failed
@@ -73,6 +74,12 @@ class DocumentError(ReadaheadError):
 
 class StoreError(ReadaheadError):
     """The knowledge base is damaged, locked or not writable."""
+
+
+class DiskFull(StoreError):
+    """There is no room for what is to be written; what was stored before stays."""
+
+    http_status = 507
 
 
 class EmbedderMismatch(StoreError):

@@ -3,15 +3,18 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 import uvicorn
+from apsw import Connection
 from starlette.testclient import TestClient
 
 from readahead.config import Config, load_config
 from readahead.lm.model import TransformersModel
+from readahead.retrieval.database import Database
 from readahead.server.app import create_app
 from readahead.server.state import Service
 
@@ -20,6 +23,7 @@ TEXTS = {
     "tower.md": "# Eiffel Tower\n\nThe Eiffel Tower was finished in 1889. It stands in Paris.\n",
     "水.md": "# 水\n\n水在一百摄氏度沸腾。\n",
 }
+Full = Callable[[], AbstractContextManager[None]]
 
 
 def make_config(folder: Path, **more: object) -> Config:
@@ -68,3 +72,27 @@ def served(service: Service) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Full:
+    """Let no database grow during a ``with`` body, as on a disk that is full."""
+    connection = Database._connection
+
+    def limited(database: Database) -> Connection:
+        found = connection(database)
+        found.pragma("max_page_count", 1)  # or as many as it has by now
+        return found
+
+    def unlimited(database: Database) -> Connection:
+        found = connection(database)
+        found.pragma("max_page_count", 2**32 - 2)
+        return found
+
+    @contextmanager
+    def fill() -> Iterator[None]:
+        monkeypatch.setattr(Database, "_connection", limited)
+        yield
+        monkeypatch.setattr(Database, "_connection", unlimited)
+
+    return fill

@@ -19,6 +19,7 @@ from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
 from readahead.server.problems import Problem
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
 from tests.documents.conftest import print_pages
+from tests.server.conftest import Full
 from tests.server.indexing import open_engine, open_jobs, put, result
 from tests.server.killed import FILES
 
@@ -141,6 +142,31 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "kb" / UPLOADS).write_text("not a folder")
     with pytest.raises(StoreError, match="cannot be written"), jobs.receiving():
         pass
+
+
+def test_while_the_disk_is_full_what_was_acknowledged_waits(
+    tmp_path: Path,
+    full: Full,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    jobs = open_jobs(tmp_path)
+    long = b"\n\n".join(b"Unit %d hums." % number for number in range(300))
+    with full():
+        job = put(jobs, {"a.md": b"One.", "long.md": long})
+        while caplog.text.count("cannot grow") < MAX_STARTS + 2:  # as often as no other fault
+            time.sleep(0.01)
+        while not (now := jobs.get(job.id)).error:
+            time.sleep(0.001)
+        assert (now.status, now.num_done, now.failed) == ("queued", 1, ())
+        assert "disk is full" in now.error and str(tmp_path) not in now.error
+        jobs.close()
+        jobs = open_jobs(tmp_path)
+    now = result(jobs, job)
+    assert (now.status, now.added + now.unchanged, now.error) == ("done", 2, "")
+    assert names(jobs) == ["a.md", "long.md"]
+    jobs.close()
 
 
 def test_unknown_jobs_are_not_found(jobs: Jobs) -> None:

@@ -11,27 +11,35 @@ from pathlib import Path
 
 import apsw
 
-from readahead.errors import StoreError
+from readahead.errors import DiskFull, StoreError
 from readahead.retrieval.schema import APPLICATION_ID, SCHEMA_VERSION
 
 BUSY_TIMEOUT_S = 60
 
 _RESTORE = "Restore the folder from a backup, or delete it and add the documents again."
 _GARBLED = (ValueError, KeyError, TypeError)
-_FAULTS: tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str, str], ...] = (
+_FAULTS: tuple[tuple[tuple[type[apsw.Error], ...], type[StoreError], str, str], ...] = (
     (
         (apsw.BusyError, apsw.LockedError),
+        StoreError,
         f"stayed locked for {BUSY_TIMEOUT_S} s",
         "Another process is writing to it; try again when that is done.",
     ),
     (
         (apsw.CorruptError, apsw.NotADBError),
+        StoreError,
         "is damaged",
         _RESTORE,
     ),
-    (apsw.FullError, "cannot grow", "Free some disk space and run the command again."),
+    (
+        (apsw.FullError,),
+        DiskFull,
+        "cannot grow",
+        "Free some disk space and run the command again.",
+    ),
     (
         (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError),
+        StoreError,
         "cannot be opened or written",
         "Check that the folder exists and that you may write to it.",
     ),
@@ -153,10 +161,10 @@ class Database:
         try:
             yield
         except apsw.Error as error:
-            for kinds, what, remedy in _FAULTS:
+            for kinds, fault, what, remedy in _FAULTS:
                 if isinstance(error, kinds):
                     message = f"The knowledge base {self.path} {what} ({error})."
-                    raise StoreError(message, remedy=remedy) from error
+                    raise fault(message, remedy=remedy) from error
             message = f"The knowledge base {self.path} failed: {error}."
             raise StoreError(message, remedy="Run: readahead doctor") from error
         except _GARBLED as error:

@@ -13,9 +13,9 @@ from pathlib import Path
 from readahead.config import Config, DocumentsConfig
 from readahead.documents.read import Reader
 from readahead.engine import Engine
-from readahead.errors import DocumentError, NotFound, ReadaheadError
+from readahead.errors import DiskFull, DocumentError, NotFound
 from readahead.retrieval.index import AddReport, Failure
-from readahead.server.problems import Problem
+from readahead.server.problems import Problem, problem_of
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
 from readahead.types import Document
 
@@ -23,7 +23,7 @@ NUM_KEPT = 100  # records of jobs that are over
 MAX_STARTS = 3  # of one file: what ends the process each time is not tried for ever
 NOTHING = "None of the files could be read."
 CLOSE_S = 10.0  # of waiting for a step; the process may end in the midst of it
-_RETRY_AFTER_S = 10
+RETRY_S = 10.0  # between two attempts while the disk is full
 _log = logging.getLogger("readahead.server")
 
 
@@ -31,7 +31,7 @@ class Jobs:
     """One tenant's uploads. May be used from several threads.
 
     What was acknowledged is indexed, after a crash by the next process: files that were stored
-    before it are unchanged then, and cost nothing.
+    before it are unchanged then, and cost nothing. While the disk is full, it waits.
 
     Args:
         engine: Has the knowledge base, and what was read of it.
@@ -45,20 +45,24 @@ class Jobs:
         self._lock = threading.Lock()
         self._num_receiving = 0
         self._reader: Reader | None = None  # of the thread that runs
-        self._is_closed = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._go_on()
 
     def close(self) -> None:
         """Stop within the current step; what is not over goes on when it is opened again."""
         with self._lock:
-            self._is_closed = True
+            self._closing.set()
             thread = self._thread
         deadline_s = time.monotonic() + CLOSE_S
         while thread is not None and thread.is_alive() and time.monotonic() < deadline_s:
             if self._reader is not None:
                 self._reader.interrupt()
             thread.join(timeout=0.1)
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._closing.is_set()
 
     def __iter__(self) -> Iterator[Job]:
         """Yield all jobs that are remembered, the newest first."""
@@ -93,7 +97,7 @@ class Jobs:
                     f"{self._limits.max_jobs} uploads wait to be indexed, the most there may be. "
                     f"Try again when some are done.",
                     code="jobs_full",
-                    headers={"Retry-After": str(_RETRY_AFTER_S)},
+                    headers={"Retry-After": f"{RETRY_S:.0f}"},
                 )
             self._num_receiving += 1
         try:
@@ -153,14 +157,20 @@ class Jobs:
                 self._run(job, reader)
 
     def _run(self, job: Job, reader: Reader) -> None:
-        """Index the files of a job that are left, or as many as there is time for."""
+        """Index the files of a job that are left, or as many as there is time and room for."""
+        job = replace(job, error="")
         try:
             while job.num_done < len(job.files) and not self._is_closed:
                 job = self._index(job, reader)
         except Exception as error:
             if self._is_closed:  # by now the knowledge base may be, too
                 return
-            job = replace(self._jobs[job.id], error=_reason(job, error))
+            reason = problem_of(error).message
+            if isinstance(error, DiskFull):  # the file is tried again, and counted then
+                self._note(replace(job, status="queued", error=reason))
+                self._closing.wait(RETRY_S)
+                return
+            job = replace(self._jobs[job.id], error=reason)
         if job.num_done < len(job.files) and not job.error:
             return
         if len(job.failed) == len(job.files):
@@ -233,14 +243,6 @@ class Jobs:
 
 class _Closed(Exception):
     """The server ends."""
-
-
-def _reason(job: Job, error: Exception) -> str:
-    """Return what to tell of an error; of one that nobody foresaw, only that it happened."""
-    if isinstance(error, ReadaheadError):
-        return str(error)
-    _log.error("job %s", job.id, exc_info=error)
-    return "The server failed; its log says where."
 
 
 class _Counter:

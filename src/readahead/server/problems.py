@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request
@@ -14,7 +15,17 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from readahead.errors import ContextOverflow, ReadaheadError
+from readahead.errors import (
+    BackendError,
+    ConfigError,
+    ContextOverflow,
+    DiskFull,
+    DownloadError,
+    EmbedderMismatch,
+    ReadaheadError,
+    StoreError,
+    VocabularyMismatch,
+)
 from readahead.retrieval.schema import storable
 
 TYPES = {
@@ -30,6 +41,21 @@ TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
+}
+# The server's own faults: who sent the request can do nothing about them, and what they say names
+# folders. It is for the log. The first that fits counts.
+_OWN: tuple[tuple[type[ReadaheadError], int, str], ...] = (
+    (DiskFull, 507, "The server's disk is full; nothing was changed. Try again once it has room."),
+    (EmbedderMismatch, 409, "The documents were embedded with another model than the server has."),
+    (StoreError, 500, "The documents cannot be read or written; the server's log says why."),
+    (ConfigError, 500, "The server's settings do not allow this; its log says why."),
+    (BackendError, 500, "The model failed; the server's log says why. A shorter request may do."),
+    (DownloadError, 502, "The model is not there; the server's log says why."),
+)
+_COMMAND = re.compile(r"\breadahead [a-z]+|--[a-z]+")
+_INSTEAD = {
+    "readahead ls": "See GET /v1/documents.",
+    "--document": "Name one in readahead.documents, or none.",
 }
 _log = logging.getLogger("readahead.server")
 
@@ -89,15 +115,34 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, ReadaheadError):
-        overflow = isinstance(error, ContextOverflow)
-        code = "context_length_exceeded" if overflow else type(error).__name__
-        return Problem(error.http_status, str(error), code=code)
+        return _foreseen(error)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
         return Problem(error.status_code, str(error.detail), headers=error.headers)
     _log.error("fault", exc_info=error)
     return Problem(500, "The server failed; its log says where.", code="fault")
+
+
+def _foreseen(error: ReadaheadError) -> Problem:
+    """Return what a client may know of an error, and can follow; log the whole if it is ours."""
+    code = type(error).__name__
+    if isinstance(error, VocabularyMismatch):
+        return Problem(error.http_status, str(error), code=code)
+    for kind, status, told in _OWN:
+        if isinstance(error, kind):
+            _log.error("%s: %s", code, error, exc_info=error)
+            return Problem(status, told, code=code)
+    if isinstance(error, ContextOverflow):
+        code = "context_length_exceeded"
+    message = f"{error.message} {_for_clients(error.remedy)}".strip()
+    return Problem(error.http_status, message, code=code)
+
+
+def _for_clients(remedy: str) -> str:
+    """Return a remedy without a command line: what is done instead, if there is something."""
+    command = _COMMAND.search(remedy)
+    return _INSTEAD.get(command[0], "") if command else remedy
 
 
 def _invalid(error: RequestValidationError) -> Problem:

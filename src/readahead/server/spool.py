@@ -12,6 +12,7 @@ acknowledged is there after any crash, as a whole.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -23,13 +24,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from readahead.errors import StoreError
+from readahead.errors import DiskFull, StoreError
 from readahead.retrieval.index import Failure
 
 UPLOADS = "uploads"  # the folder, in that of a knowledge base
 JobStatus = Literal["queued", "running", "done", "failed"]
 _RECORD = "job.json"
 _PART = ".part"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _log = logging.getLogger("readahead.server")
 
 
@@ -48,7 +50,7 @@ class Job:
         encoded: How many passages were embedded, also of the file at work.
         seconds: Spent on it so far.
         num_starts: How often its current file was begun; more than once after crashes.
-        error: Why all of it failed; "" if it did not.
+        error: Why all of it failed or, while it is queued, what it waits for; "" if nothing did.
     """
 
     id: str
@@ -114,6 +116,7 @@ class Spool:
         """Give a folder for the files of a job; it is gone after the body, unless it was kept.
 
         Raises:
+            DiskFull: There is no room for it.
             StoreError: It cannot be made or written.
         """
         part = self._folder / (id + _PART)
@@ -121,7 +124,8 @@ class Spool:
             part.mkdir(mode=0o700, parents=True)
             yield part
         except OSError as error:
-            raise StoreError(
+            fault = DiskFull if error.errno in _FULL else StoreError
+            raise fault(
                 f"The upload cannot be written to {self._folder}: {error.strerror or error}.",
                 remedy="Free some disk space, or check that the folder may be written to.",
             ) from None

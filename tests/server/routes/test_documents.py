@@ -274,7 +274,9 @@ def test_half_an_upload_leaves_nothing(
     assert "Traceback" not in caplog.text
 
 
-def test_an_upload_that_the_disk_does_not_take_says_so(client: TestClient) -> None:
+def test_an_upload_that_the_disk_does_not_take_says_so(
+    client: TestClient, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))  # as a disk that is full
     try:
@@ -282,9 +284,10 @@ def test_an_upload_that_the_disk_does_not_take_says_so(client: TestClient) -> No
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     error = response.json()["error"]
-    assert (response.status_code, error["code"]) == (500, "StoreError")
-    assert "cannot be written" in error["message"]
-    assert "Free some disk space" in error["message"]
+    assert (response.status_code, error["code"]) == (507, "DiskFull")
+    assert "disk is full" in error["message"] and UPLOADS not in error["message"]
+    assert str(service.config.kb / UPLOADS) in caplog.text
+    assert list((service.config.kb / UPLOADS).iterdir()) == []
     assert response.headers["connection"] == "close"
 
 

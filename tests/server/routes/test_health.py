@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from readahead.server.app import create_app
@@ -27,12 +28,15 @@ def test_before_the_models_are_loaded_it_lives_and_is_not_ready(tmp_path: Path) 
         assert response.headers["Retry-After"] == "1"
 
 
-def test_without_its_documents_it_is_not_ready(client: TestClient, service: Service) -> None:
+def test_without_its_documents_it_is_not_ready(
+    client: TestClient, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
     path = service.tenant().engine.knowledge.store.folder / "knowledge.db"
     service.tenant().engine.knowledge.store.close()
     path.write_bytes(b"no database" * 1000)
     service.tenant().engine.knowledge.store._database._local.__dict__.clear()
     response = client.get("/ready")
     assert response.status_code == 503
-    assert "is damaged" in response.json()["error"]["message"]
+    assert "cannot be read" in response.json()["error"]["message"]
+    assert str(path) not in response.text and "is damaged" in caplog.text
     assert client.get("/health").status_code == 200

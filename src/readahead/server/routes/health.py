@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from readahead.errors import StoreError
-from readahead.server.problems import Problem
+from readahead.server.problems import Problem, problem_of
 from readahead.server.state import Service, ServiceOf
 
 router = APIRouter()
@@ -32,5 +32,5 @@ def _missing(service: Service) -> str:
     try:
         service.tenant().engine.knowledge.store.generation()
     except StoreError as error:
-        return str(error)
+        return problem_of(error).message
     return ""

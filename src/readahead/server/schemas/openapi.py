@@ -41,6 +41,7 @@ ERRORS = {
     415: "The format of a file or of the body is not known.",
     429: "The key's budget is used, the queue is full, or there is room for no more.",
     503: "The server is about to end, or not ready.",
+    507: "The server's disk is full; nothing was changed.",
 }
 EVENTS = "One JSON object an event, as its data; of answers, `[DONE]` is the data of the last one."
 WAIT = {"Retry-After": {"description": "seconds", "schema": {"type": "string"}}}
@@ -222,7 +223,7 @@ def _usual_errors(name: str, described: Json) -> Iterator[int]:
     if any(parameter["in"] == "query" for parameter in described.get("parameters", ())):
         yield 400
     if not name.startswith("GET"):
-        yield 429
+        yield from (429, 507)
 
 
 def _error(status: int) -> Json:

@@ -17,6 +17,8 @@ from pydantic import (
 )
 
 from readahead.config import Config, GenerationConfig
+from readahead.errors import ConfigError
+from readahead.rapid import drafts_by_model
 from readahead.server.problems import Problem, unsupported
 from readahead.server.schemas.fields import Off
 from readahead.server.schemas.scope import Scope
@@ -198,7 +200,8 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
     """Return ``config`` with a request's ``settings``.
 
     Raises:
-        Problem: 400, a setting is not one that requests may set, or is out of its range.
+        Problem: 400, a setting is not one that requests may set, is out of its range, or does not
+            go with another one.
     """
     sections: dict[str, BaseModel] = {}
     for name, value in settings.items():
@@ -219,4 +222,11 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
             sections[group] = type(section).model_validate(values, strict=True)
         except ValidationError as error:
             raise Problem(400, f"{name}: {error.errors()[0]['msg']}.", param=param) from None
-    return config.model_copy(update=sections)
+    config = config.model_copy(update=sections)
+    if "tokens" in sections:
+        try:
+            drafts_by_model(config)
+        except ConfigError as error:
+            param = "readahead.settings.tokens.mode"
+            raise Problem(400, str(error), param=param, code="invalid") from None
+    return config

@@ -58,7 +58,7 @@ class Job(Shape):
     num_files: int
     encoded: int = Field(description="passages embedded, also of the file at work")
     seconds: float
-    error: str = Field(description="why all of it failed, if it did")
+    error: str = Field(description="why all of it failed or, while it is queued, what it waits for")
 
 
 class Jobs(Shape):
