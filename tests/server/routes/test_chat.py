@@ -116,6 +116,12 @@ def test_earlier_messages_are_followed(openai: OpenAI) -> None:
             assert behind.usage.prompt_tokens > alone.usage.prompt_tokens
 
 
+def test_an_answer_can_be_sent_back_as_the_client_dumps_it(openai: OpenAI) -> None:
+    answer = ask(openai, max_tokens=3, max_completion_tokens=3).choices[0].message.model_dump()
+    assert {"tool_calls", "function_call", "audio", "annotations"} <= set(answer)
+    assert ask(openai, messages=[*ASKED, answer, *ASKED]).choices[0].message.content
+
+
 def test_drafts_say_that_they_left_earlier_messages_out(openai: OpenAI) -> None:
     asked = [*ASKED, {"role": "assistant", "content": "1,642 m."}, *ASKED]
     answer = ask(openai, messages=asked, extra_body={"readahead": {"method": "drafts"}})
@@ -171,6 +177,8 @@ def test_several_choices_are_drawn_apart(openai: OpenAI) -> None:
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
         ({"messages": [{"role": "assistant", "content": "Hi"}]}, "messages"),
         ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
+        ({"messages": [{**ASKED[0], "tool_calls": []}]}, "messages.0.tool_calls"),
         ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
         ({"extra_body": {"nonsense": 1}}, "nonsense"),
         ({"extra_body": {"readahead": {"nonsense": 1}}}, "readahead.nonsense"),
@@ -199,6 +207,26 @@ def test_what_is_not_served_is_named(openai: OpenAI, more: dict[str, object], pa
     assert isinstance(caught.value.body, dict)
     assert str(caught.value.body["param"]).startswith(param)
     assert caught.value.body["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"temperature": 0.5}, "temperature"),
+        ({"frequency_penalty": 1}, "frequency_penalty"),
+        ({"presence_penalty": -1}, "presence_penalty"),
+        ({"stop": "."}, "stop"),
+        ({"max_tokens": 5}, "max_tokens"),
+        ({"max_completion_tokens": 5}, "max_completion_tokens"),
+        ({"messages": [{"role": "system", "content": "Be brief."}, *ASKED]}, "messages"),
+    ],
+)
+def test_what_drafts_do_not_heed_is_named(
+    openai: OpenAI, more: dict[str, object], param: str
+) -> None:
+    with pytest.raises(BadRequestError, match="[Dd]rafts .* the method plain") as caught:
+        ask(openai, extra_body={"readahead": {"method": "drafts"}}, **more)
+    assert (caught.value.param, caught.value.code) == (param, "unsupported")
 
 
 def test_settings_of_a_request_are_its_own(openai: OpenAI) -> None:
@@ -268,7 +296,7 @@ def test_a_client_that_leaves_ends_its_request(
             "model": "readahead",
             "messages": ASKED,
             "stream": is_stream,
-            "max_tokens": 1500,
+            "max_tokens": None if method == "drafts" else 1500,
             "readahead": {"method": method, "settings": {"drafts.adaptive": False}},
         }
     )

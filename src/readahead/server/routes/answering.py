@@ -11,11 +11,17 @@ from readahead.lm.dialogue import Exchange
 from readahead.lm.sample import SamplingParams
 from readahead.plain import sampling_params
 from readahead.reply import Event
-from readahead.server.problems import Problem
+from readahead.server.problems import Problem, unsupported
 from readahead.server.schemas.dialogue import Dialogue
 from readahead.server.schemas.requests import ChatRequest, Extension, configured
 from readahead.server.state import Tenant
 from readahead.session import Session
+
+# Drafts are short and greedy, whatever is asked; 0 asks for nothing else.
+_OF_NO_DRAFT = (
+    *("temperature", "frequency_penalty", "presence_penalty"),
+    *("stop", "max_tokens", "max_completion_tokens"),
+)
 
 
 def answer_events(
@@ -72,6 +78,8 @@ def check(chat: ChatRequest, dialogue: Dialogue) -> None:
                 code="unsupported",
             )
     extension = chat.readahead or Extension()
+    if extension.method == "drafts":
+        _check_drafts(chat, dialogue)
     if extension.inject and extension.method not in ("prefetch", "plain"):
         raise Problem(
             400,
@@ -86,6 +94,20 @@ def check(chat: ChatRequest, dialogue: Dialogue) -> None:
         )
     if extension.session is not None:
         _check_session(chat, extension, dialogue)
+
+
+def _check_drafts(chat: ChatRequest, dialogue: Dialogue) -> None:
+    """Refuse what only a plain answer would heed, which steps in where drafting fails."""
+    for name in _OF_NO_DRAFT:
+        if getattr(chat, name):
+            raise unsupported(name, "drafts are short and greedy; the method plain heeds it")
+    if dialogue.system:
+        raise Problem(
+            400,
+            "Drafts heed no instructions; the method plain does.",
+            param="messages",
+            code="unsupported",
+        )
 
 
 def _check_session(chat: ChatRequest, extension: Extension, dialogue: Dialogue) -> None:
