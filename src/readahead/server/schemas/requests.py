@@ -105,7 +105,10 @@ class Text(Strict):
 
 
 class Message(BaseModel):
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    What an answer has besides, as clients dump it to send it back, is None or not used.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,6 +117,9 @@ class Message(BaseModel):
     name: str | None = Field(None, max_length=100)
     refusal: None = None
     annotations: list[Any] | None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: None = None
 
     @property
     def text(self) -> str:
@@ -151,6 +157,17 @@ class ChatRequest(Sampling):
     store: Off | None = None
     service_tier: Literal["auto", "default"] | None = None
     readahead: Extension | None = None
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> ChatRequest:
+        if self.max_tokens not in (None, self.max_completion_tokens or self.max_tokens):
+            raise Problem(
+                400,
+                f"max_tokens is {self.max_tokens}, and max_completion_tokens "
+                f"{self.max_completion_tokens}. Give one of them.",
+                param="max_tokens",
+            )
+        return self
 
     @property
     def max_new_tokens(self) -> int | None:
