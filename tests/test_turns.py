@@ -322,3 +322,23 @@ def test_a_guess_that_never_begins_is_not_awaited() -> None:
     with pytest.raises(InputError, match="closed"):
         turns.run_guess(lambda: 7, is_urgent=True)
     assert not turns.is_awaited
+
+
+def test_what_is_to_run_later_is_not_waited_for() -> None:
+    turns, is_held, free, order = Turns(), threading.Event(), threading.Event(), list[str]()
+
+    def hold() -> None:
+        is_held.set()
+        free.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(turns.run, hold)
+        is_held.wait()
+        turns.run_later(lambda: order.append("later"))
+        assert order == []
+        free.set()
+        turns.run(lambda: order.append("last"))
+    assert order == ["later", "last"]
+    turns.close()
+    turns.run_later(lambda: order.append("never"))
+    assert order == ["later", "last"]

@@ -83,6 +83,14 @@ class Turns:
         finally:
             self._urgent.discard(guess)  # also where it never began
 
+    def run_later(self, function: Callable[[], object]) -> None:
+        """Have ``function`` run by the thread that has the model, once it is free; do not wait.
+
+        Nothing happens where the thread was ended.
+        """
+        with suppress(RuntimeError):
+            self._thread.submit(function)
+
     def run_long(self, function: Callable[[], T]) -> T:
         """Return what ``function`` returns; between its steps other answers may begin, too.
 

@@ -8,10 +8,12 @@ from readahead.engine import Engine
 from readahead.errors import NotFound
 from readahead.server.conversing import Sessions
 from readahead.server.problems import Problem
-from readahead.server.served import ServedSession
+from readahead.server.served import TYPING_S, ServedSession
 from readahead.server.state import Service
 from readahead.session import Session
 from tests.session.test_session import until
+
+QUESTION = "How deep is the lake?"
 
 
 class Clock:
@@ -150,6 +152,66 @@ def test_finding_one_does_not_wait_for_the_model(
     free.set()
     holding.join()
     closing_it.join()
+
+
+def held_by(*sessions: ServedSession) -> list[bool]:
+    """Return which of them hold anything, once what was decided is done."""
+    session = sessions[0]._about
+    assert isinstance(session, Session)
+    session._engine.turns.run(lambda: None)
+    return [one.num_bytes > 0 for one in sessions]
+
+
+def answered(session: ServedSession, question: str = QUESTION) -> None:
+    assert list(session.submit(question))
+
+
+@pytest.fixture
+def quiet(engine: Engine) -> Engine:
+    """Return an engine that reads nothing ahead."""
+    prefetch = engine.config.prefetch.model_copy(update={"enabled": False})
+    return engine.configured(engine.config.model_copy(update={"prefetch": prefetch}))
+
+
+def test_those_idle_longest_give_their_memory_back(quiet: Engine, clock: Clock) -> None:
+    budgets = [10**9]
+    with closing(Sessions(5, 600.0, clock, budget_bytes=lambda: budgets[-1])) as sessions:
+        first, second, third = opened(sessions, quiet, clock, 3)
+        for session in (second, first, third):
+            answered(session)
+            clock.now_s += 1
+        assert held_by(first, second, third) == [True] * 3
+        assert sessions.num_bytes == sum(one.num_bytes for one in (first, second, third))
+        budgets.append(first.num_bytes + third.num_bytes)
+        sessions.expire()
+        assert held_by(first, second, third) == [True, False, True]
+        answered(second, "Where is the tower?")  # goes on; now the first is idle longest
+        assert held_by(first, second, third) == [False, True, True]
+        budgets.append(0)
+        sessions.expire()
+        assert held_by(first, second, third) == [False] * 3
+        assert len(second.said) == 2
+
+
+def test_one_that_answers_or_is_typed_into_keeps_its_memory(quiet: Engine, clock: Clock) -> None:
+    budgets = [10**9]
+    with closing(Sessions(5, 600.0, clock, budget_bytes=lambda: budgets[-1])) as sessions:
+        typed, answering, cleared = opened(sessions, quiet, clock, 3)
+        for session in (typed, answering, cleared):
+            answered(session)
+        budgets.append(0)
+        typed.type("And where")
+        cleared.type("And")
+        cleared.type(" ")
+        with closing(answering.submit("And the tower?")) as events:
+            next(events)
+            clock.now_s += TYPING_S - 1
+            sessions.expire()
+            assert held_by(typed, cleared) == [True, False]
+            assert answering.release() == 0
+        clock.now_s += 1  # the line was left as it is
+        sessions.expire()
+        assert held_by(typed, answering, cleared) == [False] * 3
 
 
 def test_many_threads_open_and_close(sessions: Sessions, engine: Engine) -> None:

@@ -42,6 +42,12 @@ class ServerConfig(Section):
     max_pages: Limit = Field(2_000, description="of one uploaded document")
     max_sessions: Limit = Field(32, description="of one tenant; the one idle longest goes")
     session_idle_s: float = Field(1800.0, gt=0, description="until a session is forgotten")
+    session_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="of what a tenant's idle sessions have read; unset: as much as the prefix "
+        "tree may take (cache.budget_bytes)",
+    )
     drain_s: float = Field(30.0, ge=0, description="for running answers, at the end")
     log_text: bool = Field(False, description="questions and answers in logs and telemetry")
     telemetry: bool = Field(

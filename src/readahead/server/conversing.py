@@ -1,5 +1,7 @@
 """The conversations of a tenant that clients hold by ids: bounded, and forgotten when idle.
 
+So is the memory of what they have read: those that are idle longest give theirs back.
+
 Nobody finds a session by guessing: ids are random, and each tenant has a store of its own.
 """
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from readahead.server.problems import Problem
 from readahead.server.served import Clock, ServedSession, gone
@@ -21,12 +23,21 @@ class Sessions:
         max_sessions: Beyond, the one idle longest goes; one that is answering never does.
         idle_s: Until a session is forgotten.
         clock: Tells seconds.
+        budget_bytes: Returns the memory that what they have read may take, all together; None: any.
     """
 
-    def __init__(self, max_sessions: int, idle_s: float, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        max_sessions: int,
+        idle_s: float,
+        clock: Clock = time.monotonic,
+        *,
+        budget_bytes: Callable[[], int] | None = None,
+    ) -> None:
         self._max_sessions = max_sessions
         self._idle_s = idle_s
         self._clock = clock
+        self._budget_bytes = budget_bytes
         self._sessions: dict[str, ServedSession] = {}
         self._lock = threading.Lock()
 
@@ -44,7 +55,9 @@ class Sessions:
             Problem: 429, there is no room: all are answering.
         """
         self.expire()
-        session = ServedSession(about, settings or {}, clock=self._clock)
+        session = ServedSession(
+            about, settings or {}, clock=self._clock, on_answered=self.release_surplus
+        )
         try:
             with self._lock:
                 oldest = self._make_room()
@@ -79,14 +92,34 @@ class Sessions:
             self._sessions.pop(id, None)
         session.close()
 
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that what they have read takes, beside the prefix tree."""
+        return sum(session.num_bytes for session in self)
+
+    def release_surplus(self) -> None:
+        """Have those that are idle longest give memory back, until all fit into the budget.
+
+        One that answers or is typed into keeps its own.
+        """
+        held = {one: num for one in self if (num := one.num_bytes)}
+        if self._budget_bytes is None or not held:
+            return
+        surplus = sum(held.values()) - self._budget_bytes()
+        for session in sorted(held, key=lambda one: -one.idle_s):
+            if surplus <= 0:
+                return
+            surplus -= session.release()
+
     def expire(self) -> None:
-        """Close those that were idle for too long."""
+        """Close those that were idle for too long, and see to the memory of the others."""
         with self._lock:
             over = [one for one in self._sessions.values() if self._is_over(one) and one.retire()]
             for session in over:
                 del self._sessions[session.id]
         for session in over:
             session.close()
+        self.release_surplus()
 
     def close(self) -> None:
         """Close all."""

@@ -18,6 +18,7 @@ from readahead.server.problems import Problem, unsupported
 from readahead.session import DocumentChat, Session, Status
 from readahead.types import Answer, Citation, FinishReason, Passage
 
+TYPING_S = 60.0  # without a stroke, after which nobody types any more
 NOT_AHEAD = "The method rapid reads nothing ahead."
 _ID_BYTES = 24
 Clock = Callable[[], float]
@@ -73,6 +74,7 @@ class ServedSession:
         about: The conversation itself.
         settings: As it was opened, as JSON values.
         clock: Tells seconds.
+        on_answered: Called when an answer has ended, however it did.
 
     Attributes:
         said: Questions and answers so far.
@@ -85,6 +87,7 @@ class ServedSession:
         settings: dict[str, object],
         *,
         clock: Clock = time.monotonic,
+        on_answered: Callable[[], object] = lambda: None,
     ) -> None:
         self.id = secrets.token_urlsafe(_ID_BYTES)
         self.settings = settings
@@ -92,7 +95,9 @@ class ServedSession:
         self.created_at = self.last_used_at = time.time()
         self._about = about
         self._clock = clock
+        self._on_answered = on_answered
         self._used_s = clock()
+        self._is_line_empty = True
         self._state = threading.Lock()  # of the next two
         self._is_answering = False
         self._is_closed = False
@@ -108,6 +113,25 @@ class ServedSession:
         return 0.0 if self._is_answering else self._clock() - self._used_s
 
     @property
+    def is_busy(self) -> bool:
+        """Return whether an answer is being given, or a question is being typed."""
+        is_typed = not self._is_line_empty and self.idle_s < TYPING_S
+        return self._is_answering or is_typed
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that what was read takes, beside the prefix tree."""
+        return self._about.num_bytes
+
+    def release(self) -> int:
+        """Give that memory back soon, unless it is busy; return how many bytes that is."""
+        if self.is_busy:
+            return 0
+        num_bytes = self.num_bytes
+        self._about.release()
+        return num_bytes
+
+    @property
     def status(self) -> Status:
         """Return what is ready for the question that is being typed."""
         about = self._about
@@ -121,6 +145,7 @@ class ServedSession:
     def type(self, text: str) -> None:
         """Say what stands in the input line now; returns at once."""
         self._touch()
+        self._is_line_empty = not text.strip()
         if isinstance(self._about, Session):
             self._about.type(text)
 
@@ -199,12 +224,13 @@ class ServedSession:
                     param="readahead.session",
                     code="session_busy",
                 )
-            self._is_answering = True
+            self._is_answering, self._is_line_empty = True, True
         try:
             yield
         finally:
             self._touch()
             self._is_answering = False
+            self._on_answered()
 
     @property
     def _num_turns(self) -> int:

@@ -52,6 +52,17 @@ class DocumentChat:
         """Return the questions that the next one follows."""
         return tuple(exchange.question for exchange in self._past.exchanges)
 
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that what was read takes, beside the prefix tree."""
+        readings = (self._past.target, self._past.drafter)
+        return sum(reading.cache.num_bytes for reading in readings if reading is not None)
+
+    def release(self) -> None:
+        """Give that memory back, unless an answer is given; the next question is read anew."""
+        if not self._free.locked():
+            self._past = Past(self._past.exchanges)
+
     def refresh(self) -> None:
         """Forget what was read of the document if it has changed or gone; see ``Memory``.
 

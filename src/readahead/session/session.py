@@ -103,6 +103,27 @@ class Session:
         if not self._free.locked():
             self._prefetcher.reset()
 
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that what was read takes, beside the prefix tree.
+
+        What an answer reads is counted once it has ended.
+        """
+        return self._prefetcher.num_bytes
+
+    def release(self) -> None:
+        """Give that memory back, as soon as the model is free, unless an answer is given then.
+
+        Returns at once. The next question is read anew, through the prefix tree; its answer is the
+        same.
+        """
+        self._engine.turns.run_later(self._release)
+
+    def _release(self) -> None:
+        if not self._free.locked():
+            self._worker.status = Status()
+            self._prefetcher.release()
+
     def refresh(self) -> None:
         """Forget what was read of documents that have changed or gone; see ``Memory``.
 

@@ -106,6 +106,17 @@ def test_what_was_read_ahead_is_counted_as_kept_or_wasted(
     assert seen["kv_cache_bytes"] == engine.reader.tree.num_bytes > 0
 
 
+def test_what_sessions_hold_is_told(service: Service, client: TestClient) -> None:
+    assert read(client)["session_cache_bytes"] == 0
+    for tenant in (service.tenant(), service.tenant("b")):
+        tenant.engine.knowledge.add(["-"], stdin=b"Lake Baikal is deep.", stdin_name="deep.txt")
+        session = tenant.sessions.open(Session(tenant.engine))
+        assert list(session.submit(QUESTION))
+    held = [service.tenant(name).sessions.num_bytes for name in ("", "b")]
+    assert min(held) > 0
+    assert read(client)["session_cache_bytes"] == sum(held)
+
+
 def test_draft_tokens_are_counted_by_position(service: Service, client: TestClient) -> None:
     rounds = [[0.1, 3, 2, "lookup"], [0.2, 0, 0, ""], [0.3, 4, 4, "model"], [0.4, 2, 0, "lookup"]]
     service.saw(Trace("ask", method="rapid", speculation={"rounds": rounds}))

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from readahead.config import Config
 from readahead.lm.base import Cache
+from readahead.lm.model import TransformersModel
 from readahead.server.app import create_app
 from readahead.server.served import NOT_AHEAD, ServedSession
 from readahead.server.state import Service
@@ -274,6 +275,32 @@ def test_guesses_keep_out_of_the_way_of_other_tenants_answers(
         status = get(other, f"{path}/status")
         assert (status["num_tokens"], status["num_answer_tokens"]) == (0, 0)
     until(lambda: get(other, f"{path}/status")["num_answer_tokens"] > 0)
+
+
+@pytest.mark.parametrize("setting", ["session_bytes", "budget_bytes"])
+def test_what_idle_sessions_have_read_fits_a_budget(
+    tmp_path_factory: pytest.TempPathFactory, model: TransformersModel, setting: str
+) -> None:
+    """Each answer has the memory of those that are idle given back."""
+    section = "cache" if setting == "budget_bytes" else "server"
+    more = {f"{section}__{setting}": 0, "prefetch__enabled": False}
+    service = Service(make_config(tmp_path_factory.mktemp("tight"), **more), model)
+    service.tenant().engine.knowledge.add(["-"], stdin=b"A lake is deep.", stdin_name="lake.txt")
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        session = held(service, opened(client))
+        texts = [ask(session).text]
+        until(lambda: session.num_bytes == 0)
+        body = {
+            "model": "readahead",
+            "messages": [{"role": "user", "content": QUESTION}],
+            "readahead": {"session": opened(client)},
+        }
+        other = held(service, body["readahead"]["session"])  # type: ignore[index]
+        answer = post(client, "/v1/chat/completions", **body)
+        texts.append(answer["choices"][0]["message"]["content"])
+        until(lambda: other.num_bytes == 0)
+    service.close()
+    assert texts[0] == texts[1]
 
 
 def test_what_was_said_outlives_its_documents(client: TestClient, service: Service) -> None:

@@ -126,6 +126,7 @@ OBSERVED = (
     Family("num_requests_running", "gauge", "Answers that are written in turns"),
     Family("num_requests_waiting", "gauge", "Requests that wait for their turn"),
     Family("kv_cache_bytes", "gauge", "Memory that prefix trees hold"),
+    Family("session_cache_bytes", "gauge", "Memory that sessions hold beside the prefix trees"),
     Family("documents", "gauge", "Documents of all tenants that were asked since the start"),
     Family("jobs", "gauge", "Uploads, by how far they are", ("status",)),
 )

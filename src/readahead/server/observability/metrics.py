@@ -167,6 +167,7 @@ class _Now(Collector):
             "num_requests_running": {(): admission.num_running},
             "num_requests_waiting": {(): admission.num_queued},
             "kv_cache_bytes": {(): sum(_num_cache_bytes(tenant.engine) for tenant in tenants)},
+            "session_cache_bytes": {(): sum(tenant.sessions.num_bytes for tenant in tenants)},
             "documents": {(): sum(_num_documents(tenant.engine) for tenant in tenants)},
             "jobs": dict(jobs),
         }

@@ -52,6 +52,12 @@ class Readings:
         self._readings.clear()
         self._writing = None
 
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that the caches take; may be asked by any thread."""
+        readings = list(self._readings.values())
+        return sum(reading.cache.num_bytes for reading in readings if reading is not None)
+
     def crop(self, token_ids: tuple[int, ...]) -> None:
         """Let go of all but ``token_ids``, the conversation's; what it cost is known on."""
         before = self.num_computed_tokens

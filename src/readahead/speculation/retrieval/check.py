@@ -87,7 +87,8 @@ class Checker:
             self._remembered(written, prompt, reading, trace),
             reading,
             reading.num_reused_tokens,
-            self._readings.num_useful_tokens(prompt.token_ids),
+            # Some of it may have been let go of since.
+            min(self._readings.num_useful_tokens(prompt.token_ids), reading.num_reused_tokens),
             num_kept_passages(guessed, prompt),
         )
 

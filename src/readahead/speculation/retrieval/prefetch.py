@@ -70,6 +70,11 @@ class Prefetcher:
         self._drop_ahead()
         self.prompt: Prompt | None = None
 
+    def release(self) -> None:
+        """Let go of what was read; what is needed of it is read anew, through the prefix tree."""
+        self._drop_ahead()
+        self._readings.release()
+
     def fork_reading(self) -> Reading | None:
         """Return a copy of what was read of the conversation."""
         return self._readings.fork()
@@ -272,6 +277,11 @@ class Prefetcher:
         return self._checker.begin(
             question, prompt, self.prompt, found, request.params, cancelled, trace
         )
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the memory that what was read takes, beside the prefix tree."""
+        return self._readings.num_bytes
 
     @property
     def num_computed_tokens(self) -> int:
