@@ -13,8 +13,15 @@ class GenerationConfig(Section):
     max_new_tokens: int = Field(256, gt=0, le=1_000_000)
     temperature: float = Field(0.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0, description="0 keeps every token")
-    repetition_penalty: float = Field(1.0, gt=0)
+    top_k: int = Field(
+        0,
+        ge=0,
+        description="each token is drawn from so many of the most probable; 0: from all; of no "
+        "effect at temperature 0, where the most probable is taken",
+    )
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="above 1 the model avoids words that it has read or used; 1: off"
+    )
     frequency_penalty: float = Field(
         0.0, ge=-2, le=2, description="taken off a token's logit each time the answer has it"
     )
@@ -29,7 +36,13 @@ class GenerationConfig(Section):
 class EvidenceConfig(Section):
     """When a span counts as support for a sentence, and who else judges claims."""
 
-    threshold: float = Field(0.5, ge=0, le=1)
+    threshold: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="how well a passage must support a sentence to be cited for it, from 0 to 1; "
+        "higher: fewer citations, and surer ones",
+    )
     judge: str = Field(
         "", description="an entailment model that judges drafted answers, too; empty: none"
     )

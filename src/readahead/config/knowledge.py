@@ -34,7 +34,12 @@ class PassagesConfig(Section):
 class RetrievalConfig(Section):
     """How passages are ranked."""
 
-    k: int = Field(3, gt=0, le=10_000, description="passages shown to the model")
+    k: int = Field(
+        3,
+        gt=0,
+        le=10_000,
+        description="passages that the model reads for an answer; more find more, and take longer",
+    )
     num_candidates: int = Field(
         50, gt=0, le=100_000, description="hits taken from each of the two searches"
     )

@@ -69,11 +69,17 @@ class InjectConfig(Section):
     """What is retrieved while an answer is being written, in conversations also ahead."""
 
     enabled: bool = False
-    max_injections: int = Field(2, ge=0, le=16, description="in one answer")
+    max_injections: int = Field(
+        2, ge=0, le=16, description="how often one answer may look up more passages; 0: never"
+    )
     max_tokens: int = Field(192, ge=0, description="of all passages injected into one answer")
     max_tokens_each: int = Field(128, ge=0, description="longer passages are shortened")
     threshold: float = Field(
-        0.53, ge=0, le=1, description="the probability that the passages lack the answer"
+        0.53,
+        ge=0,
+        le=1,
+        description="how probable it must be that the passages lack the answer, to look up more; "
+        "lower: more often",
     )
     min_similarity: float = Field(
         0.51, ge=-1, le=1, description="of the query and a passage; the others are not injected"
@@ -83,7 +89,10 @@ class InjectConfig(Section):
     )
     cool_down_tokens: int = Field(16, ge=0, description="between two injections")
     placement: Literal["note", "turn", "prompt"] = Field(
-        "note", description="of what comes within an answer; before it, always in the prompt"
+        "note",
+        description="where passages go that are added within an answer: note, into its text; turn, "
+        "as a message of their own; prompt, beside the first ones, and all is read anew; added "
+        "before the answer, they always go there",
     )
     logit_bias: float = Field(
         0.0, ge=0, le=10, description="added for the rare words of injected passages"
@@ -94,29 +103,65 @@ class DraftsConfig(Section):
     """How answers are drafted small and chosen by evidence (``method="drafts"``)."""
 
     preset: Literal["fast", "accurate"] = Field(
-        "fast", description="fast: the drafter drafts; accurate: the target does, too, and scores"
+        "fast",
+        description="fast: the drafter model alone drafts; accurate: the target drafts, too, and "
+        "scores what both say: more answers are right, and they take longer",
     )
     strategy: Literal[
         "single", "perspectives", "sources", "time", "authority", "contiguous", "random"
-    ] = Field("single", description="which passages each draft is written from")
-    num_passages: int = Field(10, ge=1, le=1000, description="retrieved for the drafts")
-    num_drafts: int = Field(10, ge=1, le=100, description="at most")
-    passages_per_draft: int = Field(2, ge=1, le=100, description="where not single")
-    adaptive: bool = Field(True, description="stop after two drafts that agree and hold")
-    with_rationale: bool = Field(False, description="each draft quotes what shows its answer")
+    ] = Field(
+        "single",
+        description="which passages each draft reads: single, one; perspectives, one of each "
+        "opinion; sources, those of one document; time, those of one age; authority, those of one "
+        "weight; contiguous, neighbours in the ranking; random, any",
+    )
+    num_passages: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        description="passages that are looked up, drafted from, and searched for evidence; more "
+        "find more, and take longer",
+    )
+    num_drafts: int = Field(
+        10, ge=1, le=100, description="drafts at most; more see more passages, and take longer"
+    )
+    passages_per_draft: int = Field(
+        2, ge=1, le=100, description="passages that each draft reads, where not single"
+    )
+    adaptive: bool = Field(
+        True, description="stop after two drafts that agree and that passages bear out: sooner"
+    )
+    with_rationale: bool = Field(
+        False, description="each draft quotes what shows its answer: slower, easier to check"
+    )
     with_passages: bool = Field(False, description="shown to the target when it scores, too")
     max_new_tokens: int = Field(24, gt=0, le=100_000, description="of one draft")
     threshold: Literal["strict", "lenient"] | float = Field(
-        "lenient", description="the probability of being right from which on to answer"
+        "lenient",
+        description="how probable an answer must be to be given: lenient declines few questions, "
+        "strict more; or a number from 0 to 1",
     )
     also: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="that of further answers; unset: as fitted (accurate: by gain)",
+        description="how probable a further answer must be to be given beside a better one; unset: "
+        "as fitted, or, by accurate, where it adds more than it may harm",
     )
-    max_refinements: int = Field(1, ge=0, le=2, description="rounds with the verifier's findings")
-    max_depth: int = Field(2, ge=0, le=2, description="of questions split into others; 0: never")
+    max_refinements: int = Field(
+        1,
+        ge=0,
+        le=2,
+        description="times that drafts are written anew, told what was wrong, where none was good "
+        "enough; 0: never",
+    )
+    max_depth: int = Field(
+        2,
+        ge=0,
+        le=2,
+        description="how often in a row a question may be split into questions that are answered "
+        "first; 0: never",
+    )
     splits_by_model: bool = Field(
         False, description="the target splits where no rule does; small ones do it badly"
     )
@@ -138,29 +183,47 @@ class TokensConfig(Section):
 
     drafter: Literal["auto", "lookup", "rag", "hybrid"] = Field(
         "auto",
-        description="lookup copies; rag: models.drafter reads the best part; hybrid: both; auto: "
-        "hybrid where models.drafter is named, else lookup",
+        description="what guesses the next tokens: lookup copies them from the document; rag, the "
+        "drafter model, which reads its best part; hybrid, both; auto, hybrid where models.drafter "
+        "is named, else lookup",
     )
     mode: Literal["exact", "augmented", "paper", "ensemble"] = Field(
-        "exact", description="the law of acceptance; all but exact are approximate, and need rag"
+        "exact",
+        description="which guessed tokens are kept: exact, those that the target itself would "
+        "write; by augmented, paper and ensemble the drafter has a say, so the answer is "
+        "approximate; these need the drafter rag",
     )
     eta: float = Field(
         10.0,
         ge=0,
         allow_inf_nan=False,
-        description="transfer strength of augmented and paper, or self-weak, self, self-strong; "
-        "upward, upward-strong where the drafter is the larger model",
+        description="how strongly the drafter moves the answer, in augmented and paper; 0: not at "
+        "all; or self-weak, self, self-strong; upward, upward-strong where the drafter is the "
+        "larger model",
     )
     dynamic: bool = Field(
-        False, description="weaken eta where retrieval or drafter is not to be trusted"
+        False,
+        description="the drafter moves the answer less where its passages do not resemble the "
+        "question, or it disagrees with the target",
     )
-    weight: float = Field(0.8, ge=0, le=1, description="of the target in ensemble")
+    weight: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="the target's share in ensemble: 1, as the target writes; 0, as the drafter",
+    )
     tail: float = Field(0.1, ge=0, le=1, description="tokens below this share of the peak stay")
     num_draft_tokens: int = Field(
-        0, ge=0, le=64, description="per verification; 0: as many as measured costs make worth it"
+        0,
+        ge=0,
+        le=64,
+        description="tokens that are guessed before each check; 0: as many as measured times make "
+        "worth it",
     )
     in_plain: bool = Field(
-        False, description="greedy plain answers copy and verify tokens, too, which changes none"
+        False,
+        description="plain answers at temperature 0 copy tokens from their passages and check "
+        "them: the same answers, often a little sooner",
     )
     context_tokens: int = Field(4096, gt=0, description="of the drafter's passages, at most")
     context_share: float = Field(0.25, gt=0, le=1, description="of the document, at most")
