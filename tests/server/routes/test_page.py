@@ -13,7 +13,7 @@ from readahead.server.schemas.requests import LIMITS, SETTINGS
 SCRIPTS = sorted(name for name in FILES if name.endswith(".js"))
 STYLES = sorted(name for name in FILES if name.endswith(".css"))
 MAX_LINES = 250
-TABLES = ("en.js", "zh.js")
+TABLES = ("en.js", "zh.js", "zhserver.js")
 BACKGROUNDS = ("paper", "card", "sunk")
 TEXTS = [
     *product(("ink", "soft", "accent"), BACKGROUNDS),
@@ -123,6 +123,7 @@ def test_every_text_that_is_used_exists_and_none_is_idle() -> None:
     assert used <= set(english)
     # What is put together from parts is matched by its beginning.
     begun = {key for text in texts for key in re.findall(r"\bt\(`([^`$]+)\$\{", text)}
+    begun |= {f"{key}." for text in texts for key in re.findall(r'\bnamed\("(\w+)"', text)}
     quoted = {key for text in texts for key in re.findall(r'"([\w.+-]+)"', text)}
     idle = set(english) - used - quoted
     assert {key for key in idle if not key.startswith(tuple(begun))} == set()

@@ -8,6 +8,7 @@ import { factsOf } from "./facts.js";
 import { count, t } from "./i18n.js";
 import { rememberRates } from "./plain.js";
 import { timelinePanel } from "./timeline.js";
+import { told } from "./told.js";
 import { openDocument } from "./viewer.js";
 
 const MAX_LOOKED_AT = 10;
@@ -60,7 +61,7 @@ export class AnswerView {
     else if (answer.citations?.length) this.answer.append(sourceList(answer.citations, open));
     else this.answer.append(el("p", { class: "unsupported" }, icon("question"), t("unsupported")));
     if (answer.method === "rapid") this.#tellDocument(answer.trace_id);
-    for (const note of answer.notes ?? []) this.answer.append(el("p", { class: "noted" }, note));
+    for (const note of answer.notes ?? []) this.answer.append(el("p", { class: "noted" }, told(note)));
     this.answer.append(factsOf(answer), this.#tools(turn));
     if (isNew) say(spoken(answer));
   }
@@ -107,6 +108,8 @@ export class AnswerView {
 
   /** Set an answer that says there is none apart, and show what was looked at. */
   #abstain(answer) {
+    const words = told(this.said.text);
+    if (words !== this.said.text) this.said.node.textContent = words; // the server's own, not the model's
     const looked = el("div");
     const help = el("p", { class: "small", hidden: true }, t("abstainedHelp"));
     const box = el(
@@ -212,5 +215,6 @@ async function lookedAt(traceId) {
 function spoken(answer) {
   const num = answer.citations?.length ?? 0;
   const start = answer.abstained ? t("abstained") : num ? count("answered", num) : t("unsupported");
-  return `${start} ${answer.text ?? ""}`;
+  const text = answer.text ?? "";
+  return `${start} ${answer.abstained ? told(text) : text}`;
 }

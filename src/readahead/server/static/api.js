@@ -1,9 +1,12 @@
 /** Speaks to the server: JSON, server-sent events, and errors in OpenAI's envelope. */
 
+import { t } from "./i18n.js";
+import { told } from "./told.js";
+
 export class ApiError extends Error {
   /** @param {number} status @param {string} message @param {string} [code] */
   constructor(status, message, code = "") {
-    super(message);
+    super(told(message));
     this.status = status;
     this.code = code;
   }
@@ -18,7 +21,7 @@ async function failure(response) {
   return new ApiError(response.status, text, error.code ?? "");
 }
 
-/** Return the response to a request. @throws {ApiError} it is not one of success */
+/** Return the response to a request. @throws {ApiError} there is none, or not one of success */
 export async function send(method, path, { json, body, signal } = {}) {
   const headers = json === undefined ? {} : { "Content-Type": "application/json" };
   const response = await fetch(path, {
@@ -27,9 +30,13 @@ export async function send(method, path, { json, body, signal } = {}) {
     body: json === undefined ? body : JSON.stringify(json),
     signal,
     credentials: "same-origin",
-  });
+  }).catch(unreachable);
   if (!response.ok) throw await failure(response);
   return response;
+}
+
+function unreachable(error) {
+  throw error.name === "AbortError" ? error : new ApiError(0, t("unreachable"), "unreachable");
 }
 
 export const get = async (path, signal) => (await send("GET", path, { signal })).json();
@@ -68,13 +75,13 @@ export async function* events(response, { needsDone = false } = {}) {
       if (done) break;
       for (const data of split(value)) {
         if (data === "[DONE]") return;
-        const told = JSON.parse(data);
-        if (told.error && !told.object) throw new ApiError(500, told.error.message, told.error.code);
-        yield told;
+        const event = JSON.parse(data);
+        if (event.error && !event.object) throw new ApiError(500, event.error.message, event.error.code);
+        yield event;
       }
     }
   } finally {
     reader.cancel().catch(() => {});
   }
-  if (needsDone) throw new ApiError(0, "The connection ended in mid-answer.", "cut");
+  if (needsDone) throw new ApiError(0, t("connectionEnded"), "cut");
 }

@@ -3,6 +3,7 @@
 import { placeOf } from "./citations.js";
 import { el, icon } from "./dom.js";
 import { count, number, percent, seconds, t } from "./i18n.js";
+import { told } from "./told.js";
 
 const MAX_EVIDENCE = 3;
 
@@ -23,7 +24,7 @@ export function auditPanel(audit, open) {
 function content(audit, open) {
   const unjudged = audit.drafts.filter((draft) => draft.candidate === null);
   return [
-    audit.fell_back && el("p", { class: "noted" }, t("fellBack", { why: audit.fell_back })),
+    audit.fell_back && el("p", { class: "noted" }, t("fellBack", { why: told(audit.fell_back) })),
     audit.feedback && el("p", { class: "noted" }, t("feedback", { text: audit.feedback })),
     el(
       "div",
@@ -72,7 +73,7 @@ function candidate(one, place, audit, open) {
     { class: `candidate${one.selected ? " chosen" : ""}` },
     el("p", { class: "verdict" }, one.selected && icon("check"), one.selected ? t("chosen") : t("rejected")),
     el("p", {}, el("b", {}, one.answer)),
-    !one.selected && el("p", { class: "small soft" }, one.reason),
+    !one.selected && el("p", { class: "small soft" }, told(one.reason)),
     meter(t("probability"), one.probability, barOf(one, audit)),
     scores(one, drafts),
     ...rationales.map((text) => el("blockquote", { "aria-label": t("rationale") }, text)),
@@ -130,7 +131,7 @@ function evidence(answer, held, open) {
 /** Return a link to what contradicts an answer. */
 function conflict(against, open) {
   const citation = { ...against, document_id: against.passage_id.split(".")[0] };
-  const text = t("contradicts", { what: against.what, place: against.passage_id });
+  const text = t("contradicts", { what: told(against.what), place: against.passage_id });
   return el("button", { type: "button", class: "evidence against", onclick: () => open(citation) }, text);
 }
 

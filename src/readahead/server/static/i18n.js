@@ -33,6 +33,12 @@ export function count(key, n) {
 
 export const has = (key) => key in WORDS[language];
 
+/** Return the language in use. @returns {"en"|"zh"} */
+export const inUse = () => language;
+
+/** Return the words for one of a few names that the server uses, the name where there are none. */
+export const named = (group, name) => (has(`${group}.${name}`) ? t(`${group}.${name}`) : name.replaceAll("_", " "));
+
 /** Return a number as the language writes it. */
 export function number(value, digits = 0) {
   return new Intl.NumberFormat(TAGS[language], {

@@ -3,6 +3,7 @@
 import { events, send } from "./api.js";
 import { el, say } from "./dom.js";
 import { count, t } from "./i18n.js";
+import { told } from "./told.js";
 
 /**
  * Follow a job to its end.
@@ -15,10 +16,10 @@ export async function showJob(job, list) {
   draw(item, job);
   let last = job;
   if (!isOver(job)) {
-    for await (const told of events(await send("GET", `/v1/jobs/${job.id}/events`))) {
-      last = told;
-      draw(item, told);
-      if (isOver(told)) break;
+    for await (const now of events(await send("GET", `/v1/jobs/${job.id}/events`))) {
+      last = now;
+      draw(item, now);
+      if (isOver(now)) break;
     }
   }
   say(summary(last));
@@ -33,8 +34,8 @@ function draw(item, job) {
   item.replaceChildren(
     el("span", {}, el("b", {}, name), " · ", summary(job)),
     ...(isOver(job) ? [] : [el("progress", { max: total, value: job.num_done ?? 0, "aria-label": name })]),
-    ...(job.failed ?? []).map((one) => el("span", { class: "bad" }, `${one.path}: ${one.reason}`)),
-    ...(job.error ? [el("span", { class: "bad" }, job.error)] : []),
+    ...(job.failed ?? []).map((one) => el("span", { class: "bad" }, `${one.path}: ${told(one.reason)}`)),
+    ...(job.error ? [el("span", { class: "bad" }, told(job.error))] : []),
   );
   item.dataset.status = job.status;
 }

@@ -1,6 +1,7 @@
 /** Turns a trace into lanes of things that happened; draws nothing. */
 
-import { number, percent, seconds, t } from "./i18n.js";
+import { named, number, percent, seconds, t } from "./i18n.js";
+import { told } from "./told.js";
 
 /**
  * @typedef {{name: string, start_s: number, end_s: number|null, count: number, busy_s: number,
@@ -116,24 +117,23 @@ function typing(trace, strokes, asked) {
 
 /** @param {Span} span @returns {Item} */
 function gate(span) {
-  const told = span.attributes;
+  const { moment, is_finished: isFinished, text = "", probability, passed, reason } = span.attributes;
   const at = { kind: "diamond", start: span.start_s, end: span.start_s, title: t("lane.gate") };
-  if (span.name === "inject") return { ...at, text: t("x.inject", { moment: told.moment ?? "" }) };
-  if (told.is_finished) return { ...at, text: t("x.finished", { text: told.text ?? "" }) };
-  const values = { text: told.text ?? "", p: percent(told.probability ?? 0), why: told.reason ?? "" };
-  const text = told.passed ? t("x.passed", values) : t("x.waited", values);
-  return { ...at, isHollow: !told.passed, text };
+  if (span.name === "inject") return { ...at, text: t("x.inject", { moment: named("moment", moment ?? "") }) };
+  if (isFinished) return { ...at, text: t("x.finished", { text }) };
+  const values = { text, p: percent(probability ?? 0), why: told(reason ?? "") };
+  return { ...at, isHollow: !passed, text: t(passed ? "x.passed" : reason ? "x.waited" : "x.held", values) };
 }
 
 /** @param {Span} span @returns {Item} */
 function bar(span, asked, end) {
   const last = span.end_s ?? end;
-  const told = span.attributes;
+  const noted = span.attributes;
   const isAhead = span.start_s < asked;
   const values = {
     s: seconds(span.busy_s || last - span.start_s),
-    n: number(told.num_tokens ?? told.num_reused_tokens ?? told.num_drafts ?? told.num_rows ?? span.count),
-    cached: number(told.num_cached_tokens ?? 0),
+    n: number(noted.num_tokens ?? noted.num_reused_tokens ?? noted.num_drafts ?? noted.num_rows ?? span.count),
+    cached: number(noted.num_cached_tokens ?? 0),
     steps: number(span.count),
     each: seconds(span.busy_s / Math.max(1, span.count)),
   };

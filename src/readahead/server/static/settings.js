@@ -1,8 +1,9 @@
 /** The page of settings: methods, what a request may set, and the values in use. */
 
 import { byId, el } from "./dom.js";
-import { has, t } from "./i18n.js";
+import { t } from "./i18n.js";
 import { choice, choose, METHODS, offer, setSetting } from "./preferences.js";
+import { told } from "./told.js";
 
 const MAIN = ["retrieval.k", "drafts.preset", "drafts.num_drafts", "drafts.strategy", "drafts.threshold",
   "drafts.with_rationale", "tokens.mode", "tokens.drafter", "tokens.num_draft_tokens", "tokens.in_plain",
@@ -73,7 +74,6 @@ function injectRow() {
 function settingRow(setting) {
   const id = `setting-${setting.name}`;
   const own = choice().settings[setting.name];
-  const label = has(`setting.${setting.name}`) ? t(`setting.${setting.name}`) : setting.name;
   const inUse = own ?? setting.value;
   const row = el(
     "div",
@@ -81,8 +81,8 @@ function settingRow(setting) {
     el(
       "div",
       {},
-      el("label", { htmlFor: id }, label),
-      setting.schema.description && el("p", { lang: "en" }, setting.schema.description),
+      el("label", { htmlFor: id }, t(`setting.${setting.name}`)),
+      setting.schema.description && el("p", {}, sentence(told(setting.schema.description))),
       el("p", { class: "mono" }, `${setting.name} = ${JSON.stringify(inUse)}`),
     ),
     control(setting, id, inUse, (value) => {
@@ -94,6 +94,7 @@ function settingRow(setting) {
   return row;
 }
 
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 function control(setting, id, value, change) {

@@ -2,6 +2,7 @@
 
 import { byId, el } from "./dom.js";
 import { number, t } from "./i18n.js";
+import { told } from "./told.js";
 
 const DEBOUNCE_MS = 60;
 const POLL_MS = 220;
@@ -92,10 +93,10 @@ export class Strip {
 
   /** @param {Status} status */
   #news(status) {
-    const told = JSON.stringify(status);
-    const isNew = told !== this.last;
+    const news = JSON.stringify(status);
+    const isNew = news !== this.last;
     this.numQuiet = isNew ? 0 : this.numQuiet + 1;
-    this.last = told;
+    this.last = news;
     const isAtWork = isNew || status.fetching?.length > 0;
     if (this.text.trim() && isAtWork) this.until = performance.now() + PATIENCE_MS;
     if (!this.text && status.suggestions?.length) this.until = 0;
@@ -121,7 +122,7 @@ export class Strip {
     this.titles = key;
     strip.dataset.tokens = String(status.num_tokens);
     line.classList.toggle("seeking", !status.num_answer_tokens && !status.reason);
-    line.title = status.reason;
+    line.title = told(status.reason);
   }
 }
 

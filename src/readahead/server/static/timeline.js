@@ -1,7 +1,7 @@
 /** Draws an answer on one time axis: what was guessed, checked, read and written, and when. */
 
 import { el, svg } from "./dom.js";
-import { number, seconds, t } from "./i18n.js";
+import { named, number, seconds, t } from "./i18n.js";
 import { lanesOf, placeOnAxis } from "./lanes.js";
 import { versus } from "./versus.js";
 
@@ -234,7 +234,7 @@ function table(trace) {
   const names = ["span", "start", "busy", "steps"].map((key) => el("th", { scope: "col" }, t(`table.${key}`)));
   const rows = trace.spans.map((span) => el(
     "tr", {},
-    el("td", { class: "mono" }, span.name),
+    el("td", {}, named("span", span.name)),
     el("td", { class: "num" }, seconds(span.start_s)),
     el("td", { class: "num" }, seconds(span.busy_s)),
     el("td", { class: "num" }, number(span.count)),

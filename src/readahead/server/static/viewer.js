@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { baseName } from "./citations.js";
 import { utf16Offsets } from "./codepoints.js";
 import { byId, complain, el, icon } from "./dom.js";
-import { number, t } from "./i18n.js";
+import { named, number, t } from "./i18n.js";
 
 const NUM_BEFORE = 30; // blocks drawn around the span; more at a press of a button
 const NUM_AFTER = 60;
@@ -57,7 +57,7 @@ function head(told, block, dialog) {
 
 /** Tell what cleaning took away. @param {[string, number][]} removed */
 export function removedLine(removed) {
-  const kinds = removed.map(([kind, count]) => `${kind.replaceAll("_", " ")} ${number(count)}`);
+  const kinds = removed.map(([kind, count]) => `${named("cleaned", kind)} ${number(count)}`);
   return t("removed", { what: kinds.join(", ") });
 }
 

@@ -165,7 +165,10 @@ def _by_probability(rated: Sequence[Rated], threshold: float, also: float) -> li
     for one in rated:
         reason = _against(one, chosen, threshold)
         if chosen and not reason and one.probability < also:
-            reason = f"{_below(one, also)} beside a better answer"
+            reason = (
+                f"probability {one.probability:.2f}, below {also:.2f}: too unlikely to be given "
+                "beside a better answer"
+            )
         if not reason:
             chosen.append(one)
         decided.append(replace(one, reason=reason))
@@ -208,15 +211,11 @@ def _not_worth(one: Rated, chosen: Sequence[Rated], threshold: float, harm: floa
 def _against(one: Rated, chosen: Sequence[Rated], threshold: float) -> str:
     """Return what speaks against selecting an answer beside those chosen; "" if nothing does."""
     if one.probability < threshold:
-        return _below(one, threshold)
+        return f"probability {one.probability:.2f}, below {threshold:.2f}: too unlikely to be given"
     for other in chosen:
         if one.candidate.agrees_with(other.candidate):
             return f"says the same as “{other.candidate.answer}”"
     return ""
-
-
-def _below(one: Rated, bound: float) -> str:
-    return f"probability {one.probability:.2f}, below {bound:.2f}: too unlikely to be given"
 
 
 def perplexity(probabilities: Sequence[float]) -> float:
