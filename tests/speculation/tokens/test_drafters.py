@@ -1,4 +1,5 @@
 import torch
+from torch import Tensor
 
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
@@ -86,6 +87,26 @@ def test_a_hybrid_copies_where_it_can_and_asks_elsewhere(model: TransformersMode
     # A copied token has no q, a drawn one has.
     for kind, q in zip(got.kinds, got.q, strict=True):
         assert (q is None) == (kind.source == "lookup")
+
+
+def test_a_processor_is_asked_behind_nothing_that_it_rules_out(model: TransformersModel) -> None:
+    """A grammar may fail there; a copied token may be one that it rules out."""
+    copied, seen = 12, []
+
+    def grammar(ids: Tensor, logits: Tensor) -> Tensor:
+        assert copied not in ids
+        seen.append(len(ids))
+        return logits.index_fill(0, torch.tensor([copied]), -torch.inf)
+
+    made = HybridDrafter(
+        LookupDrafter(Sources([[10, 11, copied]])),
+        ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size),
+    )
+    made.begin([10, 9], SamplingParams(processors=(grammar,)), trace=Trace("test"))
+    assert made.propose([200, 10, 11], FixedPacer(4), 4).token_ids == (copied,)
+    got = made.propose([200, 10, 11, 77, 78], FixedPacer(4), 4)
+    assert got.kinds[0].source == "model"
+    assert seen
 
 
 def test_a_drafter_is_made_of_what_there_is(model: TransformersModel) -> None:

@@ -224,6 +224,7 @@ class HybridDrafter:
     def __init__(self, lookup: LookupDrafter, model: ModelDrafter) -> None:
         self._lookup = lookup
         self._model = model
+        self._is_processed = False
 
     def begin(
         self,
@@ -234,6 +235,7 @@ class HybridDrafter:
         trace: Trace | None = None,
     ) -> None:
         """Get both ready."""
+        self._is_processed = bool(params.processors)
         self._lookup.begin(prompt_ids, params, cancelled=cancelled, trace=trace)
         self._model.begin(prompt_ids, params, cancelled=cancelled, trace=trace)
 
@@ -259,7 +261,7 @@ class HybridDrafter:
             copied = place.copied
             copied_s = draft.gain_s(pacer, copied.kind) if copied else 0.0
             drawn_s = 0.0
-            if self._model.can_read(draft.ids):
+            if self._can_ask(draft):
                 drawn_s = draft.gain_s(pacer, UNKNOWN, self._model.num_unread(draft.ids))
             if max(copied_s, drawn_s) <= 0:
                 break
@@ -269,6 +271,13 @@ class HybridDrafter:
                 draft.add(self._model.draw(draft.ids, pacer), pacer)
             place = place.after(draft.ids[-1])
         return draft.proposal()
+
+    def _can_ask(self, draft: _Draft) -> bool:
+        """Return whether the model may go on: not where a processor would have to, behind a copy.
+
+        That may be a token which the processor rules out, and behind such a one it may fail.
+        """
+        return self._model.can_read(draft.ids) and not (self._is_processed and draft.has_copies)
 
 
 def make_drafter(kind: DrafterKind, lookup: LookupDrafter, model: ModelDrafter | None) -> Drafter:
@@ -285,6 +294,10 @@ class _Draft:
         self.ids = list(new_ids)
         self.drawn: list[Drawn | Copied] = []
         self._survival = 1.0
+
+    @property
+    def has_copies(self) -> bool:
+        return any(isinstance(token, Copied) for token in self.drawn)
 
     def gain_s(self, pacer: Pacer, kind: Kind, num_unread: int = 0) -> float:
         return pacer.gain_s(kind, self._survival, len(self.drawn), num_unread)
