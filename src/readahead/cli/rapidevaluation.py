@@ -39,9 +39,10 @@ HEAD = (
 )  # fmt: skip
 PARTS = ("prefill", "drafter_prefill", "draft", "refresh", "verify", "decode")
 LEGEND = (
-    "accepted: of the draft tokens; length: 1 + accepted / rounds; per pass: tokens a forward pass "
-    "of\nthe target; TV to p: how far the tokens' law is off the target's; same: answers that are "
-    "those of plain\nseconds an answer: retrieve (index and search), read (the target's prompt), "
+    "accepted: of the draft tokens; length: 1 + accepted / rounds with a draft; per pass: tokens\n"
+    "a forward pass of the target; TV to p: how far the tokens' law is off the target's;\n"
+    "same: answers that are those of plain\n"
+    "seconds an answer: retrieve (index and search), read (the target's prompt), "
     "own read (the drafter's),\ndraft, refresh (retrieve and read again meanwhile), verify, and "
     "decode: all from the first token to the last"
 )
