@@ -1,3 +1,4 @@
+import errno
 import json
 import random
 import signal
@@ -90,6 +91,25 @@ def test_a_fault_of_ours_fails_one_job_only(
     assert (job.status, job.error) == ("failed", "The server failed; its log says where.")
     assert "ZeroDivisionError" in caplog.text
     assert result(jobs, put(jobs, {"a.md": b"One."})).status == "done"
+
+
+def test_a_file_that_cannot_be_deleted_holds_up_nothing(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", unlink)
+        assert result(jobs, put(jobs, {"a.md": b"One."}), 20).status == "done"
+    assert "cannot be deleted: Permission denied" in caplog.text
+    assert result(jobs, put(jobs, {"b.md": b"Two."}), 20).status == "done"
+
+
+def test_who_follows_a_job_waits_for_nobody(jobs: Jobs) -> None:
+    job = result(jobs, put(jobs, {"a.md": b"One."}))
+    with ThreadPoolExecutor(1) as pool, jobs._lock:  # as while an upload is brought to the disk
+        assert pool.submit(jobs.get, job.id).result(10) == job
 
 
 def test_documents_of_too_many_pages_are_refused(tmp_path: Path) -> None:

@@ -149,9 +149,12 @@ class Spool:
         return self._folder / job.id / str(number)
 
     def clear(self, job: Job) -> None:
-        """Delete the files of a job, and keep its record."""
-        for number in range(len(job.files)):
-            self.file(job, number).unlink(missing_ok=True)
+        """Delete the files of a job, as far as they can be, and keep its record."""
+        try:
+            for number in range(len(job.files)):
+                self.file(job, number).unlink(missing_ok=True)
+        except OSError as error:  # it is over all the same
+            _log.warning("the files of job %s cannot be deleted: %s", job.id, error.strerror)
 
     def forget(self, job: Job) -> None:
         """Delete all of a job."""
