@@ -34,6 +34,7 @@ from readahead.speculation.tokens.base import Proposal
 from tests.speculation.tokens.enumeration import (
     KIND,
     Said,
+    Script,
     Tokens,
     World,
     answer_law,
@@ -234,6 +235,30 @@ def test_a_q_that_was_not_drawn_from_is_found_out(
     gap = rounds_gap(round_law(Rule(), world, (), 1, draft), 1, lambda ids: world.p(ids).tolist())
     assert gap > 0.01
     assert rounds_gap(round_law(Rule(), world, (), 1), 1, lambda ids: world.p(ids).tolist()) < 1e-12
+
+
+def stopped(world: World, context: Tokens, num_tokens: int, dice: Dice) -> Proposal:
+    """Draft on until a token is improbable, as a governor may; that one is kept and verified."""
+    ids: Tokens = ()
+    rows: list[Tensor | None] = []
+    while len(ids) < num_tokens:
+        q = world.q(context + ids)
+        ids += (dice.draw(q),)
+        rows.append(q)
+        if q[ids[-1]] < 0.4:
+            break
+    soft = torch.stack([world.q(context + ids[:place]) for place in range(len(ids) + 1)])
+    return drafted(ids, rows, soft)
+
+
+@pytest.mark.parametrize("rule", [RULES[0], RULES[1], RULES[4], RULES[7]], ids=label)
+def test_how_many_are_drafted_may_depend_on_what_was_drawn(rule: Rule) -> None:
+    world = World(3, seed=4)
+    said = round_law(rule, world, (), 3, stopped)
+    assert {len(one.ids) for one in said} == {1, 2, 3, 4}
+    lengths = {len(stopped(world, (), 3, Script((side,))).token_ids) for side in range(2)}
+    assert len(lengths) == 2
+    assert rounds_gap(said, 3, lambda ids: claimed(rule, world, ids, bonus=False)) < 1e-12
 
 
 def hot(token_id: int, size: int) -> Tensor:
