@@ -48,6 +48,8 @@ def test_a_session_tells_what_it_holds(engine: Engine, session: Session) -> None
 
 
 def test_what_is_given_back_is_gone(session: Session) -> None:
+    session.type(QUESTION)
+    until(lambda: session.status.num_answer_tokens > 0)
     submit(session, QUESTION)
     reading = session._prefetcher._readings._readings[True]
     assert reading is not None

@@ -440,3 +440,25 @@ def test_a_question_may_be_answered_otherwise_than_it_was_begun_ahead(
     prompt = build_prompt(tokenizer, QUESTION, shown(engine, answer), max_tokens=1900)
     assert answer.text == generate.generate(engine.target, [prompt.token_ids], params)[0].text
     assert answer.usage.reused_tokens > 0
+
+
+@pytest.mark.parametrize("num_tokens", [5, 60])
+def test_an_answer_begun_ahead_may_be_asked_for_in_another_length(
+    engine: Engine, session: Session, num_tokens: int
+) -> None:
+    session.type(QUESTION)
+    until(lambda: session.status.num_answer_tokens == 16)
+    params = SamplingParams(max_new_tokens=num_tokens)
+    *_, answer = session.submit(QUESTION, params=params)
+    assert isinstance(answer, Answer)
+    prompt = build_prompt(engine.target.tokenizer, QUESTION, shown(engine, answer), max_tokens=1900)
+    plain = generate.generate(engine.target, [prompt.token_ids], params)[0]
+    assert (answer.text, answer.finish_reason) == (plain.text, plain.finish_reason)
+    prefetch = trace_of(engine, answer)["attributes"]["prefetch"]
+    assert isinstance(prefetch, dict)
+    assert prefetch["num_answer_tokens_ahead"] == min(16, num_tokens)
+    submit(session, "and what does the moon do?")  # behind the answer as it was given
+    assert session.turns[1].prompt.token_ids[len(prompt.token_ids) :][:num_tokens] == (
+        plain.token_ids
+    )
+    assert is_lossless(engine, session.turns[1])

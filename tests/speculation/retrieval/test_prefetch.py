@@ -1,8 +1,10 @@
 """Guesses change time, never the answer: each is compared with a cold run, token for token."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -387,3 +389,61 @@ def test_sampling_ahead_gives_the_sample_of_the_seed(temperature: float) -> None
     start, text = take(ahead, QUESTION, trace, request)
     prompt = start.prompt.token_ids
     assert text == "".join(piece.text for piece in generate.stream(MODEL, prompt, params))
+
+
+@pytest.mark.parametrize("num_tokens", [1, 3, 4, 5, 10, 30])
+@pytest.mark.parametrize(
+    "sampled", [{}, {"temperature": 0.9, "seed": 5}, {"repetition_penalty": 1.3}], ids=str
+)
+def test_an_answer_begun_ahead_may_be_of_another_length(
+    num_tokens: int, sampled: dict[str, Any]
+) -> None:
+    request = replace(REQUEST, params=SamplingParams(max_new_tokens=10, **sampled))
+    ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
+    ahead.finish(QUESTION, request, trace=trace)
+    computed = trace.counters["computed_tokens"]
+    params = replace(request.params, max_new_tokens=num_tokens)
+    start = ahead.take(
+        QUESTION, find(QUESTION, trace), replace(request, params=params), trace=trace
+    )
+    assert start.num_pieces_ahead == min(4, num_tokens)
+    pieces = pieces_of(start)
+    plain = list(generate.stream(MODEL, start.prompt.token_ids, params))
+    assert [(p.text, p.token_ids) for p in pieces] == [(p.text, p.token_ids) for p in plain]
+    assert [p.finish_reason for p in pieces] == [p.finish_reason for p in plain]
+    assert pieces[-1].finish_reason == "length"
+    assert trace.counters["computed_tokens"] - computed == max(0, num_tokens - 4)
+
+
+@pytest.mark.parametrize("num_tokens", range(1, 12))
+def test_a_cut_answer_ends_as_a_short_one_in_the_middle_of_a_character_or_stop(
+    num_tokens: int,
+) -> None:
+    """What may be the beginning of a stop is held back, and comes out where the answer ends."""
+    ahead, trace = prefetcher(decode_ahead_tokens=12), Trace("test")
+    prompt = build_prompt(MODEL.tokenizer, QUESTION, PASSAGES[:2], max_tokens=1500)
+    text = cold(QUESTION, prompt.passages)
+    stop = tuple(char + "no such text" for char in set(text)) + ("also none",)
+    params = SamplingParams(max_new_tokens=12, stop=stop)
+    ahead.finish(QUESTION, replace(REQUEST, params=params), trace=trace)
+    params = replace(params, max_new_tokens=num_tokens)
+    start, written = take(ahead, QUESTION, trace, replace(REQUEST, params=params))
+    assert start.num_pieces_ahead == num_tokens
+    plain = generate.stream(MODEL, start.prompt.token_ids, params)
+    assert written == "".join(piece.text for piece in plain)
+
+
+def test_an_answer_begun_ahead_is_dropped_where_tokens_are_chosen_otherwise() -> None:
+    ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
+    ahead.finish(QUESTION, REQUEST, trace=trace)
+    params = replace(PARAMS, max_new_tokens=5, repetition_penalty=1.5)
+    start, text = take(ahead, QUESTION, trace, replace(REQUEST, params=params))
+    assert start.num_pieces_ahead == 0
+    plain = generate.stream(MODEL, start.prompt.token_ids, params)
+    assert text == "".join(piece.text for piece in plain)
+
+
+def test_no_more_is_decoded_ahead_than_the_answer_may_have() -> None:
+    ahead, trace = prefetcher(decode_ahead_tokens=16), Trace("test")
+    assert ahead.finish(QUESTION, REQUEST, trace=trace)
+    assert trace.counters["decoded_ahead_tokens"] == PARAMS.max_new_tokens

@@ -7,7 +7,9 @@ is kept. Decides nothing, and counts what it costs.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 import torch
@@ -19,6 +21,8 @@ from readahead.lm.node import num_shared
 from readahead.lm.prompt import Context, Part, Prompt, first_tokens, joined, num_tokens
 from readahead.lm.reuse import PrefixReader, Reading
 from readahead.lm.sample import SamplingParams
+from readahead.lm.textstream import TextStream
+from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.retrieval.guess import Event, Found, Write
 from readahead.speculation.retrieval.inject import Injected
 from readahead.trace import Trace
@@ -261,10 +265,23 @@ class Ahead:
         """Return what of it the cache still lacks, but for the last token."""
         return self.token_ids[self.reading.cache.length : -1]
 
-    def all_events(self) -> Generator[Event]:
-        """Yield what was decoded and injected, and go on from there."""
-        yield from self.events
-        yield from self.rest
+    def all_events(self, params: SamplingParams, tokenizer: Tokenizer) -> Generator[Event]:
+        """Yield what was decoded and injected, and go on from there, to the length of ``params``.
+
+        The branch itself may go further; the last piece is that of an answer that ends here.
+        """
+        stream, num_tokens = TextStream(tokenizer, params.stop), 0
+        with closing(self.rest):
+            for event in chain(self.events, self.rest):
+                if isinstance(event, Piece):
+                    num_tokens += len(event.token_ids)
+                    for token_id in event.token_ids:
+                        stream.push(token_id)
+                    if num_tokens == params.max_new_tokens and event.finish_reason is None:
+                        text = event.text + stream.finish()
+                        yield replace(event, text=text, finish_reason="length")
+                        return
+                yield event
 
     def decode(self, limit: int, readings: Readings, cancelled: Cancelled, trace: Trace) -> bool:
         """Decode ``limit`` pieces; return whether it came to that or to the answer's end.

@@ -34,9 +34,17 @@ class Checker:
         self._write = write
 
     def take(
-        self, ahead: Ahead, guessed: Prompt | None, found: Found, cancelled: Cancelled
+        self,
+        ahead: Ahead,
+        guessed: Prompt | None,
+        found: Found,
+        params: SamplingParams,
+        cancelled: Cancelled,
     ) -> Start:
-        """Return the branch that was decoded for just this question; it takes the cache over."""
+        """Return the branch that was decoded for just this question; it takes the cache over.
+
+        It ends where ``params`` say so.
+        """
         self._readings.release()
         ahead.cancelled = cancelled
         num_ready = len(ahead.prompt.token_ids)
@@ -45,12 +53,12 @@ class Checker:
         return Start(
             ahead.prompt,
             found,
-            ahead.all_events(),
+            ahead.all_events(params, self._readings.reader.model.tokenizer),
             ahead.reading,
             num_ready,
             self._readings.num_useful_tokens(ahead.token_ids),
             num_kept_passages(guessed, ahead.prompt),
-            ahead.num_pieces,
+            min(ahead.num_pieces, params.max_new_tokens),
         )
 
     def begin(

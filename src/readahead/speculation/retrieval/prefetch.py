@@ -9,6 +9,7 @@ reader was told to blend.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from readahead.config import PrefetchConfig
 from readahead.lm.base import Cancelled, never
@@ -45,6 +46,7 @@ class Prefetcher:
     ) -> None:
         self._find = find
         self._write = write or written_by(reader.model)
+        self._injects = write is not None
         self._readings = Readings(reader, config.step_tokens)
         self._checker = Checker(self._readings, self._write)
         self.ahead: Ahead | None = None
@@ -175,11 +177,11 @@ class Prefetcher:
                 return False
             reading = self._readings.on(found.context)
             assert reading is not None
-            self._params = request.params
+            self._params = self._open_ended(request.params)
             self.ahead = Ahead.begin(
-                self._write, question, prompt, found, reading, request.params, trace
+                self._write, question, prompt, found, reading, self._params, trace
             )
-        limit = self._config.decode_ahead_tokens
+        limit = min(self._config.decode_ahead_tokens, request.params.max_new_tokens)
         return self.ahead.decode(
             limit if decodes else min(1, limit), self._readings, cancelled, trace
         )
@@ -268,15 +270,14 @@ class Prefetcher:
             ContextOverflow: The question does not fit.
         """
         question = text.strip()
-        ahead = self.ahead
-        if ahead is not None and ahead.question == question and self._params == request.params:
+        ahead, params = self.ahead, request.params
+        is_same = self._params == self._open_ended(params)
+        if ahead is not None and ahead.question == question and is_same:
             self.ahead = None
-            return self._checker.take(ahead, self.prompt, found, cancelled)
+            return self._checker.take(ahead, self.prompt, found, params, cancelled)
         self._drop_ahead()
         prompt = self._best(question, found, request)
-        return self._checker.begin(
-            question, prompt, self.prompt, found, request.params, cancelled, trace
-        )
+        return self._checker.begin(question, prompt, self.prompt, found, params, cancelled, trace)
 
     @property
     def num_bytes(self) -> int:
@@ -290,6 +291,15 @@ class Prefetcher:
 
     def _best(self, question: str, found: Found, request: Request) -> Prompt:
         return self._prompts.best(question, found, request, self._readings.on(found.context))
+
+    def _open_ended(self, params: SamplingParams) -> SamplingParams:
+        """Return how an answer is decoded ahead: how long it may be is known when it is asked for.
+
+        Who injects must know it at once: the rest of the context is for passages.
+        """
+        if self._injects:
+            return params
+        return replace(params, max_new_tokens=self._readings.reader.model.max_context_tokens)
 
     def _read_ahead(
         self,
