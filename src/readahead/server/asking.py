@@ -17,6 +17,7 @@ from fastapi import Request
 
 from readahead.lm.base import Cancelled
 from readahead.server.admission import Admission
+from readahead.server.observability.logs import CLIENT_CLOSED, failed
 from readahead.server.problems import Problem
 from readahead.server.state import Caller, Service
 
@@ -43,6 +44,7 @@ class Asking(Generic[T]):
         self._caller = caller
         self._executor = executor
         self._cancelled = threading.Event()
+        self._has_left = False
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[T | _Failed | None] = asyncio.Queue()
         self._admitted = asyncio.Event()
@@ -68,18 +70,26 @@ class Asking(Generic[T]):
         if not self._admitted.is_set():
             with suppress(asyncio.CancelledError):
                 await running  # raises why there is no place
-            raise Problem(499, "The client has left.", code="client_closed_request")
+            raise _left()
         return self
 
     async def events(self) -> AsyncIterator[T]:
-        """Yield the events; who stops taking them cancels the request."""
+        """Yield the events; who stops taking them cancels the request.
+
+        Raises:
+            Problem: 499, the client has left.
+        """
         try:
             while (event := await self._events.get()) is not None:
                 if isinstance(event, _Failed):
                     raise event.error
                 yield event
+            if self._has_left:
+                raise _left()
         finally:
             self.cancel()
+            if self._has_left:  # a stream has told another status already
+                failed(CLIENT_CLOSED)
 
     def cancel(self) -> None:
         """End the answer within one model step."""
@@ -118,9 +128,14 @@ class Asking(Generic[T]):
         """Cancel once the client has left."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
+        self._has_left = True
         self.cancel()
         if not self._admitted.is_set():
             running.cancel()
+
+
+def _left() -> Problem:
+    return Problem(CLIENT_CLOSED, "The client has left.", code="client_closed_request")
 
 
 class _Failed:

@@ -1,11 +1,15 @@
 import asyncio
+import http.client
 import io
 import json
 import logging
 import sys
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
@@ -23,14 +27,15 @@ from readahead.server.observability.logs import (
     JsonFormatter,
     RequestLog,
     _request_id,
-    served,
     written,
 )
+from readahead.server.observability.logs import served as request_served
 from readahead.server.state import Caller, Service
 from tests.server.conftest import make_config
 
 DOCS = Path(__file__).parents[3] / "docs"
 QUESTION = "How deep is Lake Baikal?"
+JSON = {"Content-Type": "application/json"}
 
 
 class Log:
@@ -213,12 +218,40 @@ def test_a_client_that_leaves_is_no_fault(log: Log) -> None:
     assert [line["level"] for line in log.lines()] == ["info"]
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_client_that_leaves_its_answer_is_told_from_one_that_reads_it(
+    served: str, service: Service, log: Log, is_stream: bool
+) -> None:
+    body = {"model": "tiny", "prompt": [[66] * 2000] * 60, "stream": is_stream}
+    with closing(http.client.HTTPConnection(urlsplit(served).netloc, timeout=30)) as client:
+        client.request("POST", "/v1/completions", json.dumps(body), JSON)
+        if is_stream:
+            assert client.getresponse().status == 200
+        until(lambda: service.admission.num_running == 1)
+    until(lambda: bool(log.lines("request")))
+    (line,) = log.lines("request")
+    assert (line["status"], line["level"]) == (499, "info")
+    assert log.lines("fault") == []
+    with closing(http.client.HTTPConnection(urlsplit(served).netloc, timeout=30)) as client:
+        client.request("POST", "/v1/completions", json.dumps(body | {"prompt": "The"}), JSON)
+        assert client.getresponse().read()
+    until(lambda: len(log.lines("request")) == 2)
+    assert log.lines("request")[1]["status"] == 200
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
 def test_requests_at_the_same_time_keep_their_ids() -> None:
     seen: list[bool] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await asyncio.sleep(0)
-        one = served()
+        one = request_served()
         seen.append(one is not None and one.id == scope["state"]["request_id"])
 
     async def send(message: Message) -> None:
@@ -230,7 +263,7 @@ def test_requests_at_the_same_time_keep_their_ids() -> None:
 
     asyncio.run(many())
     assert seen == [True] * 8
-    assert served() is None
+    assert request_served() is None
 
 
 def test_a_stream_that_breaks_off_is_a_failure(
