@@ -12,7 +12,7 @@ from figures import renew
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tokens.md"
 RESULTS = ROOT / "benchmarks" / "results"
-FILES = ("rapid", "rapid-sampled", "rapid-long", "rapid-self", "lookup")
+FILES = ("rapid", "rapid-sampled", "rapid-long", "rapid-8k", "rapid-self", "lookup")
 WAYS = {
     "lookup": "`lookup`",
     "rag": "`rag`",
