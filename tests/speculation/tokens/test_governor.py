@@ -46,8 +46,8 @@ def test_nothing_is_drafted_before_a_step_is_known() -> None:
     assert governor.gain_s(SURE, 1.0, 0) == 0.0
     governor.saw(Round((), 0, 0.0, 1.0, 1.0))
     assert governor.gain_s(SURE, 1.0, 0) > 0.5
-    # Of a model one token, to see what it costs.
-    assert governor.gain_s(MODEL, 1.0, 0, 1) > 0
+    # Of a model one token, to see what it costs, even where a copy seems worth it.
+    assert governor.gain_s(MODEL, 1.0, 0, 1) > governor.gain_s(SURE, 1.0, 0)
     assert governor.gain_s(MODEL, 1.0, 1, 1) == 0.0
 
 
@@ -141,6 +141,16 @@ def test_copies_that_are_not_drafted_are_believed_to_be_bad() -> None:
     lengths = teach(governor, weak, rate=0.02, slope=0.3)
     assert np.mean(lengths[-100:]) < 0.1
     assert governor.beliefs()["lookup"].speed_up < 1
+
+
+def test_a_model_is_not_forgotten_beside_copies() -> None:
+    """The longer it was not asked, the more a trial is due; what it would gain counts still."""
+    governor = Governor()
+    teach(governor, MODEL, rate=0.9, draft_s=0.1)
+    before_s = governor.gain_s(MODEL, 1.0, 0, 1)
+    teach(governor, COPY, rate=0.3)
+    assert governor.gain_s(MODEL, 1.0, 0, 1) == pytest.approx(before_s, rel=0.2)
+    assert governor.gain_s(MODEL, 1.0, 0, 1) > governor.gain_s(COPY, 1.0, 0) > 0
 
 
 def test_a_fixed_number_is_drafted() -> None:

@@ -18,6 +18,7 @@ about time, never about tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from readahead.speculation.tokens.advise import Costs, speed_up
 from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Kind, Round
@@ -180,15 +181,14 @@ class Governor:
             return 0.0
         n = num_drafted
         if num_unread and not self.drafter.is_known:
-            return _LITTLE_S if n == 0 else 0.0  # one token, to see what it costs
+            return inf if n == 0 else 0.0  # one token before all else, to see what it costs
         token = self._uncopied_token if num_unread and self._uncopied_token.num_new else self._token
         rate, token_s, before_s = self.rate(kind), token(), self.target(n + 1)
         if n == 0:
             self._asked.setdefault(kind.source, _Rate(0.0, 0.0)).saw(rate)
         spent_s, step_s = (self.drafter(num_unread), self.drafter(1)) if num_unread else (0.0, 0.0)
-        if n == 0 and self._allowed_s[kind.source] > spent_s + self.target(2) - before_s:
-            return _LITTLE_S
-        best, won_s = -float("inf"), 0.0
+        is_due = n == 0 and self._allowed_s[kind.source] > spent_s + self.target(2) - before_s
+        best, won_s = _LITTLE_S if is_due else -inf, 0.0
         for g in range(1, self.max_draft_tokens - n + 1):
             survival *= rate
             won_s += survival * token_s
