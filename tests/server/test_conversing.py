@@ -185,12 +185,16 @@ def test_those_idle_longest_give_their_memory_back(quiet: Engine, clock: Clock) 
         budgets.append(first.num_bytes + third.num_bytes)
         sessions.expire()
         assert held_by(first, second, third) == [True, False, True]
+        budgets.append(10**9)
         answered(second, "Where is the tower?")  # goes on; now the first is idle longest
+        clock.now_s += 1
+        budgets.append(second.num_bytes + third.num_bytes)
+        sessions.expire()
         assert held_by(first, second, third) == [False, True, True]
         budgets.append(0)
-        sessions.expire()
+        answered(third)  # after each answer, too
         assert held_by(first, second, third) == [False] * 3
-        assert len(second.said) == 2
+        assert [len(one.said) for one in (first, second, third)] == [1, 2, 2]
 
 
 def test_one_that_answers_or_is_typed_into_keeps_its_memory(quiet: Engine, clock: Clock) -> None:

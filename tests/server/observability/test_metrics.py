@@ -110,8 +110,10 @@ def test_what_sessions_hold_is_told(service: Service, client: TestClient) -> Non
     assert read(client)["session_cache_bytes"] == 0
     for tenant in (service.tenant(), service.tenant("b")):
         tenant.engine.knowledge.add(["-"], stdin=b"Lake Baikal is deep.", stdin_name="deep.txt")
-        session = tenant.sessions.open(Session(tenant.engine))
-        assert list(session.submit(QUESTION))
+        config = tenant.engine.config
+        still = config.prefetch.model_copy(update={"enabled": False})
+        engine = tenant.engine.configured(config.model_copy(update={"prefetch": still}))
+        assert list(tenant.sessions.open(Session(engine)).submit(QUESTION))
     held = [service.tenant(name).sessions.num_bytes for name in ("", "b")]
     assert min(held) > 0
     assert read(client)["session_cache_bytes"] == sum(held)
