@@ -13,6 +13,8 @@ from fpdf import FPDF
 from readahead.types import Block, Document
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
+# No text, and seconds: for each of its lines a parser looks through all elements that are open.
+SLOW_PAGE = b"<div>" * 1900 + b"<hr>" * 200_000
 
 
 def assert_sound(document: Document) -> None:

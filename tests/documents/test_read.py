@@ -8,7 +8,7 @@ import pytest
 from readahead.config import DocumentsConfig
 from readahead.documents.read import Reader
 from readahead.errors import DocumentError
-from tests.documents.conftest import SAMPLES, print_pages, summary
+from tests.documents.conftest import SAMPLES, SLOW_PAGE, print_pages, summary
 
 MIB = 2**20
 
@@ -68,16 +68,15 @@ def test_an_interrupt_from_another_thread_ends_the_reading(reader: Reader) -> No
     timer = threading.Timer(0.3, reader.interrupt)
     timer.start()
     with pytest.raises(DocumentError, match="SIGKILL"):
-        reader.read_bytes(b"<div>" * 200_000, "x.html")
+        reader.read_bytes(SLOW_PAGE, "x.html")
     timer.join()
     assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
 
 
 def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:
-    slow = b"<div>" * 100_000
     with Reader(DocumentsConfig(timeout_s=0.5)) as reader:
         with pytest.raises(DocumentError, match=r"took longer than 0\.5 s"):
-            reader.read_bytes(slow, "x.html")
+            reader.read_bytes(SLOW_PAGE, "x.html")
         assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
 
 

@@ -19,12 +19,10 @@ from readahead.server import jobs as module
 from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
 from readahead.server.problems import Problem
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
-from tests.documents.conftest import print_pages
+from tests.documents.conftest import SLOW_PAGE, print_pages
 from tests.server.conftest import Full
 from tests.server.indexing import open_engine, open_jobs, put, result
 from tests.server.killed import FILES
-
-SLOW = b"<div>" * 40_000  # takes its parser seconds
 
 
 @pytest.fixture
@@ -196,7 +194,7 @@ def test_unknown_jobs_are_not_found(jobs: Jobs) -> None:
 
 def test_a_job_that_is_interrupted_goes_on_when_it_is_opened_again(tmp_path: Path) -> None:
     jobs = open_jobs(tmp_path)
-    job = put(jobs, {"a.md": b"One.", "slow.html": SLOW, "c.md": b"Three."})
+    job = put(jobs, {"a.md": b"One.", "slow.html": SLOW_PAGE, "c.md": b"Three."})
     while jobs.get(job.id).num_done < 1:
         time.sleep(0.01)
     time.sleep(0.2)

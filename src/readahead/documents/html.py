@@ -14,6 +14,7 @@ from readahead.documents import dom
 from readahead.documents.blocks import TextBuilder
 from readahead.documents.boilerplate import count_beside, is_shown
 from readahead.documents.decode import decode
+from readahead.documents.htmldepth import check_depth
 from readahead.types import BlockKind
 
 if TYPE_CHECKING:
@@ -35,9 +36,14 @@ def read_html(data: bytes) -> TextBuilder:
 
 
 def add_html(builder: TextBuilder, source: str) -> None:
-    """Append the blocks of ``source``: those of its ``main`` element if it has just one."""
+    """Append the blocks of ``source``: those of its ``main`` element if it has just one.
+
+    Raises:
+        DocumentError: Its elements nest too deeply.
+    """
     from selectolax.lexbor import LexborHTMLParser
 
+    check_depth(source)
     tree = LexborHTMLParser(source)
     root, mains = tree.body, tree.css("main, [role=main]")
     if root is None:
