@@ -1,48 +1,26 @@
 """Who leaves while it waits, over a real port: its request never runs, and its place is free."""
 
-import json
-import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from readahead.config import Config
 from readahead.server.state import Service
 from readahead.trace import Trace
+from tests.server.clients import sent, wait_until
 from tests.server.conftest import make_config
 
 ASKED = [{"role": "user", "content": "How deep is Lake Baikal?"}]
 SHORT = {"max_tokens": 4, "temperature": 0}
-CHAT = ("chat/completions", {"model": "readahead", "messages": ASKED})
-BARE_CHAT = ("chat/completions", {"model": "tiny", "messages": ASKED, **SHORT})
-COMPLETION = ("completions", {"model": "tiny", "prompt": "The tide", **SHORT})
+CHAT = ("/v1/chat/completions", {"model": "readahead", "messages": ASKED})
+BARE_CHAT = ("/v1/chat/completions", {"model": "tiny", "messages": ASKED, **SHORT})
+COMPLETION = ("/v1/completions", {"model": "tiny", "prompt": "The tide", **SHORT})
 LONG = {**COMPLETION[1], "prompt": [[66] * 2000] * 60, "stream": True}
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return make_config(tmp_path, server__max_running=1, server__max_queued=1)
-
-
-def sent(url: str, path: str, body: dict[str, object]) -> socket.socket:
-    """Return the connection to which a request was sent; to close it is to leave."""
-    address, content = urlsplit(url), json.dumps(body)
-    connection = socket.create_connection((address.hostname or "", address.port or 0), 20)
-    connection.sendall(
-        f"POST /v1/{path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(content)}\r\n\r\n{content}".encode()
-    )
-    return connection
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < end_s, "it never happened"
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

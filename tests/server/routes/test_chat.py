@@ -1,12 +1,10 @@
 """Chat completions, asked by the official client over a real port."""
 
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI, Stream
@@ -21,6 +19,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.server.app import create_app
 from readahead.server.schemas.requests import SETTINGS, configured
 from readahead.server.state import Service
+from tests.server.clients import sent, wait_until
 from tests.server.conftest import make_config
 
 QUESTION = "How deep is Lake Baikal?"
@@ -276,13 +275,6 @@ def test_a_body_that_is_no_json_is_told_so(client: TestClient) -> None:
     assert answer.json()["error"]["code"] == "json_invalid"
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < end_s, "it never happened"
-        time.sleep(0.002)
-
-
 @pytest.mark.parametrize("is_stream", [True, False])
 @pytest.mark.parametrize("method", ["prefetch", "plain", "drafts", "rapid"])
 def test_a_client_that_leaves_ends_its_request(
@@ -290,21 +282,14 @@ def test_a_client_that_leaves_ends_its_request(
 ) -> None:
     engine = service.tenant().engine
     engine.load(method if method != "prefetch" else "plain")
-    address = urlsplit(served)
-    body = json.dumps(
-        {
-            "model": "readahead",
-            "messages": ASKED,
-            "stream": is_stream,
-            "max_tokens": None if method == "drafts" else 1500,
-            "readahead": {"method": method, "settings": {"drafts.adaptive": False}},
-        }
-    )
-    with socket.create_connection((address.hostname or "", address.port or 0)) as connection:
-        connection.sendall(
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
+    body = {
+        "model": "readahead",
+        "messages": ASKED,
+        "stream": is_stream,
+        "max_tokens": None if method == "drafts" else 1500,
+        "readahead": {"method": method, "settings": {"drafts.adaptive": False}},
+    }
+    with sent(served, "/v1/chat/completions", body) as connection:
         if is_stream and method != "drafts":
             connection.recv(10)
         else:
@@ -418,6 +403,18 @@ def test_a_session_goes_on_with_what_was_said(
     with pytest.raises(BadRequestError) as caught:
         ask(openai, extra_body={"readahead": {"session": id, "method": "plain"}})
     assert caught.value.param == "readahead.method"
+
+
+def test_a_session_about_a_document_names_what_it_does_not_heed(
+    openai: OpenAI, client: TestClient
+) -> None:
+    about = {"method": "rapid", "documents": ["1"]}
+    in_session = {"readahead": {"session": client.post("/v1/sessions", json=about).json()["id"]}}
+    for name, value in {"max_tokens": 2, "stop": ".", "seed": 1}.items():
+        with pytest.raises(BadRequestError, match="as its settings say") as caught:
+            ask(openai, extra_body=in_session, **{name: value})
+        assert caught.value.param == name
+    assert ask(openai, extra_body=in_session).choices[0].message.content
 
 
 def test_every_setting_of_requests_can_be_set_to_what_it_is(config: Config) -> None:

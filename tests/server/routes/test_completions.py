@@ -1,11 +1,8 @@
 """Completions of the bare target, asked for by the official client over a real port."""
 
 import json
-import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from urllib.parse import urlsplit
 
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI, Stream
@@ -19,6 +16,7 @@ from readahead.lm.tokenizer import Tokenizer
 from readahead.server.routes.completions import CompletionRequest, _events
 from readahead.server.state import Caller, Service
 from tests.conftest import make_tokenizer
+from tests.server.clients import sent, wait_until
 
 PROMPT = "The tide turns twice a day, 潮水。"
 IDS = Tokenizer(make_tokenizer()).encode(PROMPT)  # a token a byte
@@ -311,26 +309,14 @@ def test_a_key_spends_what_was_read_and_written(service: Service, num_taken: int
     assert service.budgets.num_tokens("key") == len(IDS) + num_new
 
 
-def wait_until(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.002)
-
-
 @pytest.mark.parametrize("is_stream", [False, True])
 @pytest.mark.parametrize("is_echo", [False, True])
 def test_a_client_that_leaves_ends_its_request(
     served: str, service: Service, is_echo: bool, is_stream: bool
 ) -> None:
     more = {"echo": True, "logprobs": 5, "max_tokens": 0} if is_echo else {"max_tokens": 40}
-    body = json.dumps({"model": "tiny", "prompt": [[66] * 2000] * 60, "stream": is_stream, **more})
-    address = urlsplit(served)
-    with socket.create_connection((address.hostname or "", address.port or 0)) as connection:
-        connection.sendall(
-            f"POST /v1/completions HTTP/1.1\r\nHost: {address.netloc}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
+    body = {"model": "tiny", "prompt": [[66] * 2000] * 60, "stream": is_stream, **more}
+    with sent(served, "/v1/completions", body):
         wait_until(lambda: service.admission.num_running == 1)
     wait_until(lambda: service.admission.num_running == 0)
     assert counted(service, "computed_tokens") < 60 * 2000 / 2
