@@ -112,7 +112,7 @@ def test_what_a_request_says_is_described() -> None:
 
 
 def test_the_page_names_every_route_and_no_other() -> None:
-    named = set(re.findall(r"`((?:GET|POST|DELETE) /[^` ]*)`", PAGE))
+    named = set(re.findall(r"`((?:GET|HEAD|POST|DELETE) /[^` ]*)`", PAGE))
     routes = {
         f"{method} {getattr(route, 'path', '').replace(':path', '')}"
         for module in ROUTERS

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -19,6 +20,17 @@ def test_it_lives_and_is_ready(client: TestClient) -> None:
     )
 
 
+def test_head_answers_as_get_without_a_body(served: str, client: TestClient) -> None:
+    with httpx2.Client(base_url=served) as remote:
+        for path in ("/health", "/ready"):
+            got, head = remote.get(path), remote.head(path)
+            assert (head.status_code, head.content) == (got.status_code, b"") == (200, b"")
+            assert head.headers["content-length"] == str(len(got.content))
+    for path in ("/metrics", "/v1/models", "/"):
+        refused = client.head(path)
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
 def test_before_the_models_are_loaded_it_lives_and_is_not_ready(tmp_path: Path) -> None:
     with TestClient(create_app(Service(make_config(tmp_path))), base_url="http://127.0.0.1") as c:
         assert c.get("/health").status_code == 200
@@ -26,6 +38,7 @@ def test_before_the_models_are_loaded_it_lives_and_is_not_ready(tmp_path: Path) 
         assert response.status_code == 503
         assert response.json()["error"]["message"] == "The models are being loaded."
         assert response.headers["Retry-After"] == "1"
+        assert (c.head("/ready").status_code, c.head("/health").status_code) == (503, 200)
 
 
 def test_without_its_documents_it_is_not_ready(

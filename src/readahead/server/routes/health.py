@@ -1,4 +1,7 @@
-"""/health and /ready: whether the server lives, and whether it can answer."""
+"""/health and /ready: whether the server lives, and whether it can answer.
+
+Who balances load asks with HEAD, too.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from readahead.server.state import Service, ServiceOf
 router = APIRouter()
 
 
+@router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health() -> dict[str, str]:
     """Say that the server lives; it asks nothing else, and needs no key."""
     return {"status": "ok"}
 
 
+@router.head("/ready", include_in_schema=False)
 @router.get("/ready")
 def ready(service: ServiceOf) -> dict[str, str]:
     """Say whether questions can be answered: 200 if so, else 503 with the reason."""
