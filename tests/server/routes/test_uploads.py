@@ -140,6 +140,42 @@ def test_other_kinds_of_bodies_are_refused(tmp_path: Path, content_type: str) ->
         take(tmp_path, b"x", content_type=f"multipart/form-data; boundary={'x' * 1000}")
 
 
+def disposed(parameters: str) -> bytes:
+    """Return a body whose one file has these parameters for its name."""
+    disposition = f'Content-Disposition: form-data; name="files"; {parameters}'
+    return f"--b0und\r\n{disposition}\r\n\r\nx\r\n--b0und--\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ("filename*=UTF-8''%E6%B0%B4.md", "水.md"),
+        ("FileName* = utf-8'zh-CN'%e6%b0%b4.md ", "水.md"),
+        ("filename*=iso-8859-1'en'caf%E9.md", "café.md"),
+        ("filename=\"??.md\"; filename*=UTF-8''%E6%B0%B4.md", "水.md"),
+        ("filename*=UTF-8''%E6%B0%B4.md; filename=\"??.md\"", "水.md"),
+        ("filename*=UTF-8''..%2F..%5C%00%E2%80%AE%1b%5Ba.md", "[a.md"),
+        ("filename=\"a; filename*=UTF-8''b.md\"", "a; filename*=UTF-8''b.md"),
+        ('filename="a\\"; filename*=UTF-8\'\'b.md"', "a\"; filename*=UTF-8''b.md"),
+        ("filename=a.md; xfilename*=UTF-8''b.md", "a.md"),
+    ],
+)
+def test_a_name_may_be_extended(tmp_path: Path, parameters: str, name: str) -> None:
+    assert take(tmp_path, disposed(parameters)) == [name]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "a.md", "''a.md", "UTF-8'a.md", "utf-16''a.md", "UTF-8''%zz.md", "UTF-8''%ff.md"]
+    + ["UTF-8''", "UTF-8''a b.md", "UTF-8''水.md", "\"UTF-8''a.md\"", "UTF-8''%2.md"],
+)
+def test_an_extended_name_that_is_none_is_refused(tmp_path: Path, value: str) -> None:
+    sent = disposed(f"filename=a.md; filename*={value}")
+    with pytest.raises(Problem, match=r"filename\* is not") as caught:
+        take(tmp_path, sent)
+    assert (caught.value.status, caught.value.param) == (400, "files")
+
+
 def test_a_file_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     sent = body(("a.md", b"same"), ("dir/a.md", b"same"), ("b.md", b"other"))
     assert take(tmp_path, sent) == ["a.md", "b.md"]

@@ -13,6 +13,7 @@ import unicodedata
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import IO
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
@@ -25,6 +26,11 @@ from readahead.server.problems import Problem
 
 FIELD = "files"
 MAX_NAME_CHARS = 200
+_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)')
+_EXTENDED = re.compile(
+    r"(?P<charset>utf-8|iso-8859-1)'[\w-]*'(?P<name>(?:[\w!#$&+.^`|~-]|%[0-9a-f]{2})+)",
+    re.ASCII | re.IGNORECASE,
+)
 # Control and format characters (among them those that turn the direction of text around), lone
 # surrogates, what is not assigned, and separators of lines: nothing that people would see.
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
@@ -51,6 +57,21 @@ def shown_name(given: str) -> str:
             code="unsupported_file_type",
         )
     return name
+
+
+def extended_name(disposition: bytes) -> str | None:
+    """Return what ``filename*`` says, which counts before ``filename`` (RFC 6266 §4.3); or None.
+
+    Raises:
+        Problem: 400, it is not as RFC 5987 has it.
+    """
+    parameters = _PARAMETER.findall(disposition.decode("latin-1"))
+    for value in (value for name, value in parameters if name.lower() == "filename*"):
+        if found := _EXTENDED.fullmatch(value.strip()):
+            with suppress(UnicodeDecodeError):
+                return unquote_to_bytes(found["name"]).decode(found["charset"])
+        raise _refused("The parameter filename* is not UTF-8''NAME with percent signs for bytes.")
+    return None
 
 
 async def receive(request: Request, folder: Path, config: ServerConfig) -> list[str]:
@@ -168,13 +189,16 @@ class Receiver:
                 param=field[:100] or None,
                 code="invalid",
             )
-        if b"filename" not in options:
+        given = extended_name(self._disposition)
+        if given is None and b"filename" in options:
+            given = options[b"filename"].decode("utf-8", "replace")
+        if given is None:
             raise _refused(f"The field {FIELD!r} holds text where a file belongs.")
         if len(self._names) >= self._config.max_upload_files:
             raise _refused(
                 f"There are more than {self._config.max_upload_files} files in one upload."
             )
-        self._name = shown_name(options[b"filename"].decode("utf-8", "replace"))
+        self._name = shown_name(given)
         self._digest = hashlib.sha256()
         self._file = (self._folder / str(len(self._names))).open("wb")
 
