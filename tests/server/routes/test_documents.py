@@ -15,6 +15,7 @@ from readahead.lm.model import TransformersModel
 from readahead.server.app import create_app
 from readahead.server.spool import UPLOADS
 from readahead.server.state import TENANTS, Service
+from tests.documents.conftest import SLOW_PAGE
 from tests.server.conftest import TEXTS, make_config
 from tests.server.indexing import open_jobs
 
@@ -144,8 +145,6 @@ def test_too_long_an_upload_is_refused_while_it_is_read(
             parts = {"files": ("a.md", b"x" * num_bytes)}
             assert problem(client.post("/v1/documents", files=parts))[0] == 413
         assert upload(client, a_md=b"x " * 5_000)["status"] == "done"
-        response = client.post("/v1/documents", files={"files": ("a.exe", b"")})
-        assert response.headers["connection"] == "close"  # the body was not read to its end
     assert not list((service.config.kb / UPLOADS).glob("*.part"))
 
 
@@ -190,7 +189,7 @@ def test_a_client_that_stops_following_ends_the_stream(
     remote: httpx2.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
-    jobs, slow = service.tenant().jobs, {"files": ("slow.html", b"<div>" * 30_000)}
+    jobs, slow = service.tenant().jobs, {"files": ("slow.html", SLOW_PAGE)}
     id = remote.post("/v1/documents", files=slow).json()["id"]
     look = jobs.get
 
@@ -288,7 +287,6 @@ def test_an_upload_that_the_disk_does_not_take_says_so(
     assert "disk is full" in error["message"] and UPLOADS not in error["message"]
     assert str(service.config.kb / UPLOADS) in caplog.text
     assert list((service.config.kb / UPLOADS).iterdir()) == []
-    assert response.headers["connection"] == "close"
 
 
 def test_uploads_go_on_when_the_server_starts_again(

@@ -93,7 +93,6 @@ class _Patient:
                 408,
                 f"Nothing of the body came for {self._idle_s:g} s. Send it again.",
                 code="body_stalled",
-                headers={"Connection": "close"},
             ) from None
         self._is_whole = not message.get("more_body", False)
         return message
@@ -145,5 +144,4 @@ def _too_long(max_bytes: int) -> Problem:
         413,
         f"The body is longer than {max_bytes} bytes, the most that this server takes.",
         code="too_long",
-        headers={"Connection": "close"},  # else the rest would be read, and it may have no end
     )

@@ -17,6 +17,7 @@ from readahead.server.guard.bodies import Bodies
 from readahead.server.guard.headers import Headers
 from readahead.server.guard.hosts import is_allowed
 from readahead.server.guard.keys import Key
+from readahead.server.guard.unread import Unread
 from readahead.server.observability.logs import RequestLog
 from readahead.server.problems import Problem
 from readahead.server.state import Caller, Service
@@ -46,6 +47,7 @@ def install(app: FastAPI, service: Service) -> None:
         )
     app.add_middleware(RequestLog, failed=service.metrics.failed)
     app.add_middleware(Headers)
+    app.add_middleware(Unread)
 
 
 class Guard:
@@ -68,10 +70,7 @@ class Guard:
         try:
             scope.setdefault("state", {})["caller"] = self._caller(scope)
         except Problem as problem:
-            response = problem.response
-            if scope["method"] not in _SAFE:
-                response.headers["Connection"] = "close"  # the body is not read
-            await response(scope, receive, send)
+            await problem.response(scope, receive, send)
             return
         if scope["method"] in _SAFE:
             await self._app(scope, receive, send)

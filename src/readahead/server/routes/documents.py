@@ -13,11 +13,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from readahead.config import ServerConfig
-from readahead.errors import NotFound, StoreError
+from readahead.errors import NotFound
 from readahead.retrieval.records import DocumentInfo
 from readahead.server.draining import Draining
 from readahead.server.jobs import Jobs
-from readahead.server.problems import Problem, problem_of
+from readahead.server.problems import Problem
 from readahead.server.routes.uploads import FIELD, receive
 from readahead.server.spool import Job
 from readahead.server.state import ServiceOf, TenantOf
@@ -53,12 +53,7 @@ Id = Annotated[str, Query(max_length=100, json_schema_extra={"pattern": "^[0-9]{
 @router.post("/v1/documents", status_code=202, openapi_extra=_BODY)
 async def upload(request: Request, service: ServiceOf, tenant: TenantOf) -> dict[str, object]:
     """Take files on; once this is answered they will be indexed, whatever happens."""
-    try:
-        return job_json(await _received(request, service.config.server, tenant.jobs))
-    except (Problem, StoreError) as error:
-        problem = problem_of(error)
-        problem.headers.setdefault("Connection", "close")  # there may be more of the body
-        raise problem from None
+    return job_json(await _received(request, service.config.server, tenant.jobs))
 
 
 @router.get("/v1/jobs")
