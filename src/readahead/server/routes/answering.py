@@ -17,11 +17,7 @@ from readahead.server.schemas.requests import ChatRequest, Extension, configured
 from readahead.server.state import Tenant
 from readahead.session import Session
 
-# Drafts are short and greedy, whatever is asked; 0 asks for nothing else.
-_OF_NO_DRAFT = (
-    *("temperature", "frequency_penalty", "presence_penalty"),
-    *("stop", "max_tokens", "max_completion_tokens"),
-)
+_NOT_AT_0 = ("top_p", "seed")  # change nothing of what is greedy
 
 
 def answer_events(
@@ -43,7 +39,7 @@ def answer_events(
     extension = chat.readahead or Extension()
     if extension.session is not None:
         served = tenant.sessions.get(extension.session)
-        params = _params(tenant, chat)
+        params = _params(tenant, chat, str(served.settings.get("method")))
         yield from served.submit(dialogue.question, params=params, cancelled=cancelled)
         return
     engine = _engine(tenant, chat, extension, dialogue, index)
@@ -98,8 +94,8 @@ def check(chat: ChatRequest, dialogue: Dialogue) -> None:
 
 def _check_drafts(chat: ChatRequest, dialogue: Dialogue) -> None:
     """Refuse what only a plain answer would heed, which steps in where drafting fails."""
-    for name in _OF_NO_DRAFT:
-        if getattr(chat, name):
+    for name in chat.decoding:
+        if name not in _NOT_AT_0 and getattr(chat, name):
             raise unsupported(name, "drafts are short and greedy; the method plain heeds it")
     if dialogue.system:
         raise Problem(
@@ -135,10 +131,12 @@ def _check_session(chat: ChatRequest, extension: Extension, dialogue: Dialogue) 
         raise Problem(400, "A session gives one answer at a time.", param="n")
 
 
-def _params(tenant: Tenant, chat: ChatRequest) -> SamplingParams | None:
+def _params(tenant: Tenant, chat: ChatRequest, method: str) -> SamplingParams | None:
     """Return how a session's answer is decoded; None: as it was when it was begun ahead."""
-    if not chat.is_sampled:
+    if not chat.decoding:
         return None
+    if method == "rapid":
+        raise unsupported(chat.decoding[0], "a session by rapid answers as its settings say")
     return sampling_params(chat.generation(tenant.engine.config.generation, chat.max_new_tokens))
 
 

@@ -25,6 +25,10 @@ from readahead.server.schemas.scope import Scope
 
 MAX_STOPS = 4
 MAX_TOKENS = 1_000_000
+DECODING = (
+    *("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"),
+    *("stop", "max_tokens", "max_completion_tokens"),
+)
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -175,10 +179,9 @@ class ChatRequest(Sampling):
         return self.max_completion_tokens or self.max_tokens
 
     @property
-    def is_sampled(self) -> bool:
-        """Return whether it says how tokens are chosen, or how many."""
-        chosen = "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "stop"
-        return any(getattr(self, name) is not None for name in (*chosen, "max_new_tokens"))
+    def decoding(self) -> list[str]:
+        """Return the fields that say how tokens are chosen, or how many."""
+        return [name for name in DECODING if getattr(self, name) is not None]
 
 
 SETTINGS = (
