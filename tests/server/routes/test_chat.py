@@ -417,18 +417,6 @@ def test_a_session_about_a_document_names_what_it_does_not_heed(
     assert ask(openai, extra_body=in_session).choices[0].message.content
 
 
-def test_a_session_about_a_document_names_what_it_does_not_heed(
-    openai: OpenAI, client: TestClient
-) -> None:
-    about = {"method": "rapid", "documents": ["1"]}
-    in_session = {"readahead": {"session": client.post("/v1/sessions", json=about).json()["id"]}}
-    for name, value in {"max_tokens": 2, "stop": ".", "seed": 1}.items():
-        with pytest.raises(BadRequestError, match="as its settings say") as caught:
-            ask(openai, extra_body=in_session, **{name: value})
-        assert caught.value.param == name
-    assert ask(openai, extra_body=in_session).choices[0].message.content
-
-
 def test_every_setting_of_requests_can_be_set_to_what_it_is(config: Config) -> None:
     current = {
         name: getattr(getattr(config, name.split(".")[0]), name.split(".")[1]) for name in SETTINGS
