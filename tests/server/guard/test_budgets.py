@@ -1,9 +1,13 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
 from readahead.config import ServerConfig
+from readahead.server.guard import budgets as module
 from readahead.server.guard.budgets import DAY_S, FILE_NAME, Budgets
+from readahead.server.guard.files import write_json
 from readahead.server.guard.keys import Key
 from readahead.server.problems import Problem
 from readahead.server.state import Caller
@@ -95,6 +99,29 @@ def test_tokens_survive_a_restart(tmp_path: Path, clock: Clock) -> None:
     assert refusal(make(tmp_path, clock), ANN, "tokens")
     clock.now_s += DAY_S
     assert not refusal(make(tmp_path, clock), ANN, "tokens")
+
+
+def test_the_last_count_is_the_one_that_stays(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets, is_writing, go_on = make(tmp_path, clock), threading.Event(), threading.Event()
+
+    def slow(path: Path, value: object, *, is_synced: bool) -> None:
+        if not is_writing.is_set():
+            is_writing.set()
+            assert go_on.wait(30)
+        write_json(path, value, is_synced=is_synced)
+
+    monkeypatch.setattr(module, "write_json", slow)
+    with ThreadPoolExecutor(2) as answers:
+        first = answers.submit(budgets.spend, Caller("ann"), 1)
+        assert is_writing.wait(30)
+        second = answers.submit(budgets.spend, Caller("ann"), 2)
+        wait([second], 0.2)
+        assert budgets.num_tokens("ann") in (1, 3)  # who asks does not wait
+        go_on.set()
+        first.result(), second.result()
+    assert budgets.num_tokens("ann") == make(tmp_path, clock).num_tokens("ann") == 3
 
 
 def test_who_has_no_key_has_no_budget(tmp_path: Path, clock: Clock) -> None:

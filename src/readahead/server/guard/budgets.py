@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
@@ -47,6 +48,7 @@ class Budgets:
         self._now_s = now_s
         self._day, self._tokens = _read(self._path)
         self._requests: defaultdict[str, deque[float]] = defaultdict(deque)
+        self._spending = threading.Lock()
 
     def count_request(self, key: Key) -> None:
         """Count a request.
@@ -73,16 +75,20 @@ class Budgets:
             raise _exhausted("tokens", f"{limit} tokens a day", wait_s)
 
     def num_tokens(self, name: str) -> int:
-        """Return how many tokens a key has used today."""
-        self._begin_day()
-        return self._tokens[name]
+        """Return how many tokens a key has used today; waits for nothing."""
+        return self._tokens[name] if self._day == self._today() else 0
 
     def spend(self, caller: Caller, num_tokens: int) -> None:
         """Count tokens that were read and written for somebody; without a key, nothing."""
         if not caller.key or not num_tokens:
             return
-        self._begin_day()
-        self._tokens[caller.key] += num_tokens
+        with self._spending:  # also while it is written: the last count is to be the one that stays
+            if (today := self._today()) != self._day:
+                self._day, self._tokens = today, Counter()
+            self._tokens[caller.key] += num_tokens
+            self._write()
+
+    def _write(self) -> None:
         try:  # not synced: a power failure may cost a count, a sync would cost every answer time
             write_json(
                 self._path, {"day": self._day, "tokens": dict(self._tokens)}, is_synced=False
@@ -90,9 +96,8 @@ class Budgets:
         except OSError as error:
             _log.warning("budgets cannot be written: %s", error.strerror)
 
-    def _begin_day(self) -> None:
-        if (today := int(self._now_s() // DAY_S)) != self._day:
-            self._day, self._tokens = today, Counter()
+    def _today(self) -> int:
+        return int(self._now_s() // DAY_S)
 
 
 def _read(path: Path) -> tuple[int, Counter[str]]:
