@@ -80,7 +80,7 @@ function candidate(one, place, audit, open) {
     ...one.evidence.slice(0, MAX_EVIDENCE).map((held) => evidence(one.answer, held, open)),
     one.evidence.length > MAX_EVIDENCE &&
       el("p", { class: "small soft" }, t("moreEvidence", { n: one.evidence.length - MAX_EVIDENCE })),
-    ...(one.claim?.conflicting ?? []).map((against) => conflict(against, open)),
+    ...(one.claim?.conflicting ?? []).map((against) => conflict(against, audit, open)),
     one.evidence.length === 0 && el("p", { class: "small soft" }, t("noEvidence")),
   );
 }
@@ -128,10 +128,12 @@ function evidence(answer, held, open) {
   );
 }
 
-/** Return a link to what contradicts an answer. */
-function conflict(against, open) {
+/** Return a link to what contradicts an answer; its document has a name where others rely on it. */
+function conflict(against, audit, open) {
   const citation = { ...against, document_id: against.passage_id.split(".")[0] };
-  const text = t("contradicts", { what: told(against.what), place: against.passage_id });
+  const held = audit.candidates.flatMap((one) => one.evidence).find((one) => one.passage_id === against.passage_id);
+  const place = held ? placeOf(held) : against.passage_id;
+  const text = t("contradicts", { what: told(against.what), place });
   return el("button", { type: "button", class: "evidence against", onclick: () => open(citation) }, text);
 }
 

@@ -2,12 +2,13 @@
 
 import { AnswerView } from "./answer.js";
 import { ask, isForgotten } from "./ask.js";
-import { byId, complain, el } from "./dom.js";
+import { byId, complain, el, handFocus, say } from "./dom.js";
 import { t } from "./i18n.js";
 import { choice, choose, scopeAndSettings } from "./preferences.js";
 import { Session } from "./session.js";
 import { chats, keepChat } from "./store.js";
 import { Strip } from "./strip.js";
+import { welcome } from "./welcome.js";
 
 const MAX_STROKES = 400;
 const FOLLOW_PX = 120; // from the end, within which the page goes along with the text
@@ -86,6 +87,7 @@ export class Chat {
     view.node.scrollIntoView({ block: "start" });
     this.#clearLine();
     this.#busy(new AbortController());
+    say(t("thinking"));
     this.writing = view;
     const chat = { id: this.id, turns: this.turns }; // another may be open when it ends
     try {
@@ -182,6 +184,7 @@ export class Chat {
       this.submit();
     };
     if ([...place.children].map((one) => one.textContent).join("\n") === questions.join("\n")) return;
+    handFocus(place, byId("turns"));
     place.replaceChildren(...questions.map((question) =>
       el("button", { type: "button", onclick: press(question) }, question)));
     place.hidden = !questions.length || Boolean(this.line.value);
@@ -201,6 +204,7 @@ export class Chat {
     const last = this.turns.at(-1);
     const isUnfinished = !last || last.question !== question || last.answer.stopped;
     if (isUnfinished && view.node === byId("turn-list").lastElementChild) {
+      handFocus(view.node, byId("turns"));
       view.node.remove();
       if (last?.question === question && last.answer.stopped) this.turns.pop();
     }
@@ -210,8 +214,10 @@ export class Chat {
   /** @param {AbortController|null} stopper */
   #busy(stopper) {
     this.stopper = stopper;
-    byId("send").hidden = Boolean(stopper);
-    byId("stop").hidden = !stopper;
+    const [gone, next] = stopper ? [byId("send"), byId("stop")] : [byId("stop"), byId("send")];
+    next.hidden = false;
+    handFocus(gone, next);
+    gone.hidden = true;
   }
 
   #keep(turn, { id, turns }) {
@@ -220,17 +226,6 @@ export class Chat {
     keepChat({ id, title: turns[0].question.slice(0, 80), at: Date.now(), turns });
     this.changed();
   }
-}
-
-function welcome() {
-  return el(
-    "div",
-    { class: "welcome" },
-    el("img", { src: "/static/icon.svg", alt: "" }),
-    el("h1", {}, t("welcome")),
-    el("p", {}, t("welcomeText")),
-    el("p", {}, el("a", { href: "#library" }, t("welcomeLibrary"))),
-  );
 }
 
 /** Return the name of the document that the question is limited to, "" for all. */

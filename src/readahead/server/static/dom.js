@@ -41,9 +41,15 @@ export function icon(name) {
 
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
-/** Tell a screen reader something that others see. */
+/** Tell a screen reader something that others see; what is said twice running is heard twice. */
 export function say(text) {
-  byId("said").textContent = text;
+  const place = byId("said");
+  place.textContent = place.textContent === text ? `${text}\u00a0` : text;
+}
+
+/** Let the focus go on to `next` where it is on something that is about to go. */
+export function handFocus(gone, next) {
+  if (gone.contains(document.activeElement)) next?.focus({ preventScroll: true });
 }
 
 let hiding = 0;
@@ -58,6 +64,7 @@ export function complain(text) {
 
 /** Take away what `complain` shows. */
 export function hush() {
+  handFocus(byId("toast"), byId("main"));
   byId("toast").hidden = true;
   byId("toast-text").textContent = "";
 }

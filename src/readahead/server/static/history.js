@@ -11,7 +11,7 @@ import { chats, dropChat } from "./store.js";
  * @param {(id: string) => void} gone
  */
 export function drawHistory(current, open, gone) {
-  const items = chats().map((chat) => el(
+  const items = chats().map((chat, place) => el(
     "li",
     {},
     el(
@@ -27,6 +27,8 @@ export function drawHistory(current, open, gone) {
         onclick: () => {
           dropChat(chat.id);
           gone(chat.id);
+          const left = [...byId("past").children];
+          (left[Math.min(place, left.length - 1)]?.lastElementChild ?? byId("new-chat")).focus();
         },
       },
       icon("close"),

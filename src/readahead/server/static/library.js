@@ -3,7 +3,7 @@
 import { get, post, remove, send } from "./api.js";
 import { labelsOf, placeOf } from "./citations.js";
 import { confirmed } from "./dialogs.js";
-import { byId, complain, el, icon, say } from "./dom.js";
+import { byId, complain, el, handFocus, icon, say } from "./dom.js";
 import { count, date, number, t } from "./i18n.js";
 import { showJob } from "./jobs.js";
 import { openDocument, removedLine } from "./viewer.js";
@@ -115,8 +115,10 @@ function documentList({ data, has_more: hasMore }, asked) {
   const more = el("button", { type: "button", class: "ghost" }, t("more"));
   more.addEventListener("click", async () => {
     const next = await documents(asked, data[data.length - 1].id);
+    const added = documentList(next, asked);
+    byId("documents").append(...added);
+    handFocus(more, added[0].querySelector("button"));
     more.remove();
-    byId("documents").append(...documentList(next, asked));
   });
   return [list, ...(hasMore ? [more] : [])];
 }

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { labelsOf } from "./citations.js";
 import { Chat } from "./chat.js";
 import { showKeys } from "./dialogs.js";
-import { byId, complain, el, hush, icon } from "./dom.js";
+import { byId, complain, el, handFocus, hush, icon } from "./dom.js";
 import { drawHistory } from "./history.js";
 import { switchLanguage, t, translate } from "./i18n.js";
 import { drawLibrary } from "./library.js";
@@ -70,6 +70,7 @@ function go() {
   if (current === "library") drawLibrary();
   if (current === "settings") drawSettings();
   openSide(false);
+  if (location.hash === "#question") byId("question").focus(); // it was hidden when it was gone to
 }
 
 /** Fill the two lists of the composer. */
@@ -120,9 +121,11 @@ function drawTheme() {
 
 /** @param {boolean} isOpen of the drawer that the side is on a phone */
 function openSide(isOpen) {
+  const wasOpen = byId("side").classList.contains("open");
+  byId("main").inert = isOpen;
+  if (wasOpen && !isOpen) handFocus(byId("side"), byId("menu"));
   byId("side").classList.toggle("open", isOpen);
   byId("menu").setAttribute("aria-expanded", String(isOpen));
-  byId("main").inert = isOpen;
   if (isOpen) byId("new-chat").focus();
 }
 

@@ -35,13 +35,14 @@ export function drawSettings() {
       el("p", {}, `${t("drafter")}: `, el("code", {}, drafter)),
       el("p", {}, `${t("embedder")}: `, el("code", {}, mode === "lexical" ? "—" : embedder)),
     ),
-    el("div", {}, el("button", { type: "button", class: "ghost", onclick: reset }, t("reset"))),
+    el("div", {}, el("button", { type: "button", class: "ghost", id: "reset", onclick: reset }, t("reset"))),
   );
 }
 
 function reset() {
   choose({ settings: {}, inject: false });
   drawSettings();
+  byId("reset").focus();
 }
 
 function methodRow(method) {

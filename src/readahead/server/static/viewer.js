@@ -98,7 +98,13 @@ class Reader {
   }
 
   #more(key, widen) {
-    const press = () => { widen(); this.#draw(); };
+    const press = () => {
+      const { scrollHeight, scrollTop } = this.node;
+      widen();
+      this.#draw();
+      if (key === "earlier") this.node.scrollTop = scrollTop + this.node.scrollHeight - scrollHeight;
+      this.node.focus({ preventScroll: true });
+    };
     return el("p", {}, el("button", { type: "button", class: "ghost", onclick: press }, t(key)));
   }
 

@@ -80,6 +80,7 @@ export const ZH_SERVER = {
   "larger than {n} MiB": "大于 {n} MiB",
   "line {n}: {why}": "第 {n} 行：{why}",
   "nested too deeply": "嵌套太深",
+  "elements nested more than {n} deep": "元素嵌套超过 {n} 层",
   "not JSON ({text}, column {n})": "不是 JSON（{text}，第 {n} 列）",
   "not a JSON object": "不是 JSON 对象",
   "\"text\" is missing or empty": "缺少“text”，或它是空的",
