@@ -25,6 +25,7 @@ from readahead.retrieval.base import Embedder, Filter, Vectors
 from readahead.retrieval.chunk import chunk
 from readahead.retrieval.content import content_hash
 from readahead.retrieval.index import AddReport, Failure, Indexer, Source, reembed
+from readahead.retrieval.remembering import Remembering
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.trace import Trace
@@ -40,7 +41,8 @@ class KnowledgeBase:
         store: Holds them.
         config: Settings.
         embedder: Instead of the one that ``config`` names.
-        load: Gives the embedder at its first use, where several knowledge bases share one.
+        load: Gives the embedder at its first use, where several knowledge bases share one; each
+            remembers its own queries.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class KnowledgeBase:
             NotFound: The model was not pulled.
             ConfigError: The extra ``dense`` is not installed.
         """
-        return None if self.is_lexical else self._load()
+        return None if self.is_lexical else Remembering(self._load())
 
     @property
     def is_lexical(self) -> bool:

@@ -42,6 +42,18 @@ class HashingEmbedder:
         return self.embed_passages([text])
 
 
+class Asked(HashingEmbedder):
+    """Notes which queries it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries: list[str] = []
+
+    def embed_query(self, text: str) -> Vectors:
+        self.queries.append(text)
+        return super().embed_query(text)
+
+
 def document(name: str, *paragraphs: str, title: str = "", **metadata: object) -> Document:
     """Return a document with an optional title and one block a paragraph."""
     text, blocks = "", []

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from readahead.lm.model import TransformersModel
 from readahead.server.state import Service
-from tests.retrieval.support import HashingEmbedder
+from tests.retrieval.support import Asked
 from tests.server.conftest import TEXTS, make_config
 from tests.server.routes.test_sessions import NUM_THREADS, busy_model, call
 
@@ -109,16 +109,22 @@ def test_their_folders_lie_apart(service: Service) -> None:
     assert service.tenant("blue").engine is engines[1]
 
 
-def test_they_share_the_embedder(
+def test_they_share_the_embedder_and_no_query(
     service: Service, model: TransformersModel, tmp_path: Path
 ) -> None:
     lake = tmp_path / "lake.md"
     assert service.tenant("words").engine.knowledge.add([lake]).added == 1  # without vectors
     shared = Service(make_config(tmp_path, retrieval__mode="hybrid"), model)
-    shared.loaded.embedder = HashingEmbedder()
-    embedders = [shared.tenant(name).engine.knowledge.embedder for name in ("blue", "red", "words")]
+    shared.loaded.embedder = embedder = Asked()
+    blue, red, words = (shared.tenant(name).engine.knowledge for name in ("blue", "red", "words"))
+    assert blue.embedder is not None and red.embedder is not None and words.embedder is None
+    for knowledge in (blue, blue, red):
+        knowledge.search(QUESTION, 3)
+    assert embedder.queries == [
+        QUESTION,
+        QUESTION,
+    ]  # no time tells red of blue
     shared.close()
-    assert embedders == [shared.loaded.embedder, shared.loaded.embedder, None]
 
 
 def chat(**more: object) -> dict[str, object]:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ _CONFIGS = frozenset(
     "tokenizer.json tokenizer_config.json vocab.txt".split()
 )
 _WEIGHTS = (".safetensors", ".bin", ".model")
-_REMEMBERED_QUERIES = 32
 
 
 class SentenceTransformerEmbedder:
@@ -52,10 +50,6 @@ class SentenceTransformerEmbedder:
         self._lock = threading.Lock()
         self._next = threading.Lock()  # of who gets it next: a lock alone may be taken anew at once
         self._one_core = _one_core_thread()
-        # A follow-up is embedded once to be judged and once to be searched for.
-        self._remembered = lru_cache(maxsize=_REMEMBERED_QUERIES)(
-            lambda text: self._one_core.submit(self._embed_query, text).result()
-        )
         self._fingerprint = f"{folder.name}@{_digest(folder)}"
 
     @property
@@ -112,8 +106,8 @@ class SentenceTransformerEmbedder:
             self._lock.release()
 
     def embed_query(self, text: str) -> Vectors:
-        """Return (1, dim) float32, a unit row; the last few texts are remembered."""
-        return self._remembered(text).copy()
+        """Return (1, dim) float32, a unit row."""
+        return self._one_core.submit(self._embed_query, text).result()
 
     def _embed_query(self, text: str) -> Vectors:
         with self._turn():
