@@ -264,7 +264,7 @@ def test_a_drafter_that_fails_costs_time_and_no_answer(
     with open_engine(tmp_path, wide, other, **flags) as engine:
         answer = engine.ask(QUESTION, method="rapid")
         assert answer.text == by_hand(engine, wide, QUESTION)
-        assert "The drafter failed" in answer.notes[-1]
+        assert "written without the drafter" in answer.notes[-1]
         assert "out of memory" in answer.notes[-1]
         monkeypatch.undo()
         again = engine.ask(QUESTION, method="rapid")

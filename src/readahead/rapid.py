@@ -32,7 +32,7 @@ from readahead.types import Passage
 
 METHOD = "rapid"
 OUTGROWN = "The conversation outgrew the model's context: {} of its first turns were left out."
-ALONE = "The drafter failed, and the answer was written without it: {}"
+ALONE = "The answer was written without the drafter: {}"
 
 
 def rule_of(config: TokensConfig) -> Rule:

@@ -14,7 +14,7 @@ from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import Reading
 from readahead.retrieval.base import Filter, Vectors
 from readahead.speculation.tokens.base import Drafter
-from readahead.speculation.tokens.context import Selected, budget_tokens, select
+from readahead.speculation.tokens.context import Selected, budget_tokens, by_rank, select
 from readahead.speculation.tokens.drafters import DrafterKind, ModelDrafter, make_drafter
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.speculation.tokens.refresh import RefreshingDrafter
@@ -145,8 +145,9 @@ class Retrieved:
             return [float(one) for one in vectors @ embedder.embed_query(query)[0]]
         where = Filter(documents=(passages[0].document,)) if passages else None
         hits = knowledge.search(query, max(1, len(passages)), filter=where)
-        rank = {hit.passage.id: 1 / place for place, hit in enumerate(hits, start=1)}
-        return [rank.get(passage.id, 0.0) for passage in passages]
+        places = {passage.id: place for place, passage in enumerate(passages)}
+        found = [places[hit.passage.id] for hit in hits if hit.passage.id in places]
+        return by_rank(found, len(passages))
 
     @cached_property
     def _vectors(self) -> Vectors | None:

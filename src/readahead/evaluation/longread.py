@@ -25,7 +25,7 @@ from readahead.retrieval import lexical
 from readahead.retrieval.base import Embedder
 from readahead.retrieval.chunk import chunk
 from readahead.retrieval.content import embedded_text, heading_text
-from readahead.speculation.tokens.context import Selected, budget_tokens, select
+from readahead.speculation.tokens.context import Selected, budget_tokens, by_rank, select
 from readahead.speculation.tokens.transfer import trust
 from readahead.trace import Trace
 from readahead.types import Document, Passage
@@ -54,7 +54,7 @@ class VectorIndex:
 
 
 class WordIndex:
-    """1/1, 1/2, 1/3 … by BM25; 0 for a passage without a word of the question."""
+    """What BM25 finds is similar, the first the most; 0 where no word is shared."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._num = len(passages)
@@ -65,10 +65,9 @@ class WordIndex:
             lexical.insert(self._connection, place, heading, embedded_text(passage))
 
     def similarities(self, question: str) -> list[float]:
-        """Return the reciprocal ranks."""
+        """Return what the ranks stand for."""
         found = lexical.search(self._connection, question, max(1, self._num), None)
-        ranks = {place: 1 / rank for rank, (place, _) in enumerate(found, start=1)}
-        return [ranks.get(place, 0.0) for place in range(self._num)]
+        return by_rank([place for place, _ in found], self._num)
 
 
 def fitting_passages(

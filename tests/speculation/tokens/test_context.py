@@ -1,7 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.speculation.tokens.context import Selected, budget_tokens, select
+from readahead.speculation.tokens.context import (
+    MIN_SIMILARITY,
+    Selected,
+    budget_tokens,
+    by_rank,
+    select,
+)
 
 similarity = st.floats(-1, 1)
 
@@ -42,3 +48,12 @@ def test_never_nothing_never_too_much(passages: list[tuple[float, int]], budget:
     for place in set(range(len(sizes))) - set(got.places):
         if not got.is_fallback and similarities[place] >= 0.3:
             assert got.num_tokens + sizes[place] > budget
+
+
+def test_what_words_find_counts_as_similar_in_its_order() -> None:
+    similarities = by_rank([2, 0, 4, 1], 6)
+    assert similarities[3] == similarities[5] == 0
+    assert select(similarities, [1] * 6, max_tokens=99).best_first == (2, 0, 4, 1)
+    assert select(similarities, [1] * 6, max_tokens=3).best_first == (2, 0, 4)
+    assert select(by_rank([], 6), [1] * 6, max_tokens=2).is_fallback
+    assert min(by_rank(list(range(500)), 500)) > MIN_SIMILARITY

@@ -73,3 +73,18 @@ def select(
         chosen.append(place)
         num_tokens += sizes[place]
     return Selected(tuple(sorted(chosen)), tuple(chosen), num_tokens, not similar and bool(ranked))
+
+
+def by_rank(found: Sequence[int], num: int) -> list[float]:
+    """Return similarities of ``num`` passages where words alone tell their order.
+
+    Whatever was found counts as similar: 1 for the best, more than ½ for the last; 0 for the rest.
+
+    Args:
+        found: Places of the passages that were found, the best first.
+        num: How many passages there are.
+    """
+    similarities = [0.0] * num
+    for rank, place in enumerate(found):
+        similarities[place] = 1 - rank / (2 * num)
+    return similarities
