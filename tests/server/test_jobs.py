@@ -12,14 +12,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from readahead.errors import NotFound, StoreError
+from readahead.retrieval import database
+from readahead.retrieval.store import FILE_NAME
 from readahead.server import jobs as module
 from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
 from readahead.server.problems import Problem
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
 from tests.documents.conftest import SLOW_PAGE, print_pages
+from tests.server.clients import wait_until
 from tests.server.conftest import Full
 from tests.server.indexing import open_engine, open_jobs, put, result
 from tests.server.killed import FILES
@@ -184,6 +188,30 @@ def test_while_the_disk_is_full_what_was_acknowledged_waits(
     now = result(jobs, job)
     assert (now.status, now.added + now.unchanged, now.error) == ("done", 2, "")
     assert names(jobs) == ["a.md", "long.md"]
+    jobs.close()
+
+
+def test_while_the_database_is_locked_what_was_acknowledged_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr(module, "RETRY_S", 0.05)
+    jobs = open_jobs(tmp_path)
+    other = apsw.Connection(str(tmp_path / "kb" / FILE_NAME))
+    other.execute("BEGIN IMMEDIATE")
+    job = put(jobs, {"a.md": b"One."})
+
+    def waits() -> bool:
+        now = jobs.get(job.id)
+        assert not now.is_over, now
+        return (now.status, now.num_starts) == ("queued", 0) and "cannot be read" in now.error
+
+    wait_until(waits)
+    other.execute("ROLLBACK")
+    now = result(jobs, job)
+    assert (now.status, now.added, now.error) == ("done", 1, "")
+    assert names(jobs) == ["a.md"]
+    other.close()
     jobs.close()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from readahead.config import Config, DocumentsConfig
 from readahead.documents.read import Reader
 from readahead.engine import Engine
-from readahead.errors import DiskFull, DocumentError, NotFound
+from readahead.errors import DocumentError, NotFound, StoreError
 from readahead.retrieval.index import AddReport, Failure
 from readahead.server.problems import Problem, problem_of
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
@@ -23,7 +23,7 @@ NUM_KEPT = 100  # records of jobs that are over
 MAX_STARTS = 3  # of one file: what ends the process each time is not tried for ever
 NOTHING = "None of the files could be read."
 CLOSE_S = 10.0  # of waiting for a step; the process may end in the midst of it
-RETRY_S = 10.0  # between two attempts while the disk is full
+RETRY_S = 10.0  # between two attempts while nothing can be stored
 _log = logging.getLogger("readahead.server")
 
 
@@ -31,7 +31,8 @@ class Jobs:
     """One tenant's uploads. May be used from several threads.
 
     What was acknowledged is indexed, after a crash by the next process: files that were stored
-    before it are unchanged then, and cost nothing. While the disk is full, it waits.
+    before it are unchanged then, and cost nothing. While nothing can be stored, it waits: the
+    disk is full, another process has the database, or the embedder is not its own.
 
     Args:
         engine: Has the knowledge base, and what was read of it.
@@ -165,7 +166,7 @@ class Jobs:
             if self._is_closed:  # by now the knowledge base may be, too
                 return
             reason = problem_of(error).message
-            if isinstance(error, DiskFull):  # the file is tried again, and counted then
+            if isinstance(error, StoreError):  # the file is tried again, and counted then
                 self._note(replace(job, status="queued", error=reason))
                 self._closing.wait(RETRY_S)
                 return
