@@ -379,6 +379,27 @@ def test_idle_ones_are_closed_without_being_asked_for(service: Service) -> None:
         assert sessions._sessions == {}
 
 
+def test_a_fault_while_idle_ones_are_closed_is_logged_and_passes(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = service.config.server.model_copy(update={"session_idle_s": 0.02})
+    service.config = service.config.model_copy(update={"server": server})
+    expire, num_calls = service.tenant().sessions.expire, 0
+
+    def faulty() -> None:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 1:
+            raise ZeroDivisionError
+        expire()
+
+    monkeypatch.setattr(service.tenant().sessions, "expire", faulty)
+    with TestClient(create_app(service), base_url="http://127.0.0.1"):
+        until(lambda: num_calls > 2)
+    assert "idle sessions could not be closed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_closed_one_gives_its_memory_back(client: TestClient, service: Service) -> None:
     path = f"/v1/sessions/{opened(client)}"
     id = path.rpartition("/")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from readahead.session import DocumentChat, Session
 
 router = APIRouter()
 LONGEST_SLEEP_S = 60.0
+_log = logging.getLogger("readahead.server")
 
 
 class NewSession(Scope):
@@ -110,12 +112,15 @@ async def get_status(id: str, request: Request) -> dict[str, object]:
 
 
 async def expire_sessions(service: Service) -> None:
-    """Close sessions that are idle for too long, until cancelled."""
+    """Close sessions that are idle for too long, until cancelled; a fault is logged, and passes."""
     pause_s = min(LONGEST_SLEEP_S, service.config.server.session_idle_s / 2)
     while True:
         await asyncio.sleep(pause_s)
         for tenant in service.open_tenants():
-            await asyncio.to_thread(tenant.sessions.expire)
+            try:
+                await asyncio.to_thread(tenant.sessions.expire)
+            except Exception:
+                _log.exception("idle sessions could not be closed")
 
 
 async def _at_once(
