@@ -135,8 +135,10 @@ def _foreseen(error: ReadaheadError) -> Problem:
             return Problem(status, told, code=code)
     if isinstance(error, ContextOverflow):
         code = "context_length_exceeded"
-    message = f"{error.message} {_for_clients(error.remedy)}".strip()
-    return Problem(error.http_status, message, code=code)
+    remedy = _for_clients(error.remedy)
+    if error.remedy and not remedy:  # then it is for whoever has the command line
+        _log.warning("%s: %s", code, error)
+    return Problem(error.http_status, f"{error.message} {remedy}".strip(), code=code)
 
 
 def _for_clients(remedy: str) -> str:
