@@ -176,6 +176,7 @@ class Watched:
         return {
             "rss_mb": float(rss[-1]),
             "rss_growth_mb": float(rss[-1] - rss[0]),
+            "rss_growth_last_fifth_mb": float(rss[-1] - rss[-1 - len(rss) // 5]),
             "rss_slope_mb_per_100": float(slope[1] * 100) if len(slope) > 1 else 0.0,
             "kv_mb": kv[-1],
             "kv_growth_mb": kv[-1] - kv[0],

@@ -25,7 +25,8 @@ Row = tuple[str, str, str, str]
 def table() -> str:
     """Return the table of figures."""
     found = results()
-    rows = [*ahead_rows(found), *answer_rows(found), *token_rows(found), *ground_rows(found)]
+    rows = [*ahead_rows(found), *answer_rows(found), *token_rows(found)]
+    rows += [*server_rows(found), *ground_rows(found)]
     lines = ["| what | measured | beside it | benchmark |", "|---|---|---|---|"]
     lines += [f"| {a} | **{b}** | {c} | `{d}` |" for a, b, c, d in rows]
     return "\n".join(lines) + "\n"
@@ -136,6 +137,23 @@ def token_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             f"copies alone, 0.5B: {exact['decode_speedup.lookup']:.2f} × grounded, "
             f"{exact['decode_speedup.free.lookup']:.2f} × free",
             "bench_lookup.py --dtype float32",
+        ),
+    ]
+
+
+def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the rows on the server."""
+    load = found["serve"]
+    before_mb = load["rss_mb"] - load["rss_growth_mb"]
+    return [
+        (
+            f"errors in {load['num_answers']:.0f} requests to the server, 32 at a time",
+            f"{load['errors']:.0f}",
+            f"{load['requests_per_s']:.2f} a second; first token p50 {load['ttft_p50_s']:.0f} s, "
+            f"p95 {load['ttft_p95_s']:.0f} s, nearly all of it in the queue; between tokens p95 "
+            f"{load['itl_p95_s']:.1f} s; memory {before_mb / 1e3:.1f} "
+            f"GB after the warm-up, {load['rss_mb'] / 1e3:.1f} GB in the end",
+            "bench_serve.py",
         ),
     ]
 
