@@ -24,7 +24,7 @@ type: $(STAMP)
 	$(BIN)/mypy
 
 test: lint type
-	$(BIN)/pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --cov --cov-report=term
 
 fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
