@@ -405,6 +405,21 @@ def test_a_session_goes_on_with_what_was_said(
     assert caught.value.param == "readahead.method"
 
 
+def test_a_session_keeps_its_settings_when_a_question_sets_its_length(
+    openai: OpenAI, client: TestClient
+) -> None:
+    def said(settings: dict[str, object], **more: object) -> str | None:
+        id = client.post("/v1/sessions", json={"settings": settings}).json()["id"]
+        return (
+            ask(openai, extra_body={"readahead": {"session": id}}, **more)
+            .choices[0]
+            .message.content
+        )
+
+    strict = {"generation.repetition_penalty": 1.8}
+    assert said(strict, max_tokens=12) == said(strict) != said({})
+
+
 def test_a_session_about_a_document_names_what_it_does_not_heed(
     openai: OpenAI, client: TestClient
 ) -> None:

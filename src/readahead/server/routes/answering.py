@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
 from readahead.engine import Engine
 from readahead.evidence.markers import Markers
@@ -39,7 +40,7 @@ def answer_events(
     extension = chat.readahead or Extension()
     if extension.session is not None:
         served = tenant.sessions.get(extension.session)
-        params = _params(tenant, chat, str(served.settings.get("method")))
+        params = _params(tenant, chat, served.settings)
         yield from served.submit(dialogue.question, params=params, cancelled=cancelled)
         return
     engine = _engine(tenant, chat, extension, dialogue, index)
@@ -131,13 +132,20 @@ def _check_session(chat: ChatRequest, extension: Extension, dialogue: Dialogue) 
         raise Problem(400, "A session gives one answer at a time.", param="n")
 
 
-def _params(tenant: Tenant, chat: ChatRequest, method: str) -> SamplingParams | None:
-    """Return how a session's answer is decoded; None: as it was when it was begun ahead."""
+def _params(tenant: Tenant, chat: ChatRequest, opened: Mapping[str, Any]) -> SamplingParams | None:
+    """Return how a session's answer is decoded; None: as it was when it was begun ahead.
+
+    Args:
+        tenant: Whose session.
+        chat: What it says goes before what the session says.
+        opened: How the session was opened.
+    """
     if not chat.decoding:
         return None
-    if method == "rapid":
+    if opened.get("method") == "rapid":
         raise unsupported(chat.decoding[0], "a session by rapid answers as its settings say")
-    return sampling_params(chat.generation(tenant.engine.config.generation, chat.max_new_tokens))
+    config = configured(tenant.engine.config, opened["settings"])
+    return sampling_params(chat.generation(config.generation, chat.max_new_tokens))
 
 
 def _engine(
