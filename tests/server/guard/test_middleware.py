@@ -185,14 +185,22 @@ def test_a_named_site_may_call_with_a_key_of_its_own(
 ) -> None:
     key = service.keys.add("ann")
     site = {"Origin": "http://a.example", "Sec-Fetch-Site": "cross-site"}
-    wanted = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x"}
+    names = "authorization,content-type,x-stainless-lang,x-stainless-retry-count"  # OpenAI's
+    wanted = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": names}
     asked = open_client.options("/v1/search", headers=site | wanted)
+    assert asked.status_code == 200
     assert asked.headers["access-control-allow-origin"] == "http://a.example"
+    assert asked.headers["access-control-allow-headers"] == names
+    elsewhere = {"Origin": "http://b.example"} | wanted
+    refused = open_client.options("/v1/search", headers=elsewhere)
+    assert refused.status_code == 400
+    assert "access-control-allow-origin" not in refused.headers
     body = {"query": "lake"}
     response = open_client.post("/v1/search", json=body, headers=site | bearer(key))
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == "http://a.example"
     assert "access-control-allow-credentials" not in response.headers
+    assert "X-Request-Id" in response.headers["access-control-expose-headers"]
     assert open_client.post("/v1/search", json=body, headers=site).status_code == 401
     other = {"Origin": "http://b.example"} | bearer(key)
     response = open_client.post("/v1/search", json=body, headers=other)

@@ -42,7 +42,8 @@ def install(app: FastAPI, service: Service) -> None:
             CORSMiddleware,
             allow_origins=config.cors_origins,
             allow_methods=_METHODS,
-            allow_headers=("Authorization", "Content-Type"),
+            allow_headers=("*",),  # those that are asked for: clients send some of their own
+            expose_headers=("X-Request-Id", "Retry-After"),
             allow_credentials=False,  # a page elsewhere brings a key of its own
         )
     app.add_middleware(RequestLog, failed=service.metrics.failed)
