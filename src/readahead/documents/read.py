@@ -22,6 +22,12 @@ from readahead.documents.wire import document_from_json, read_message, write_fra
 from readahead.errors import DocumentError
 from readahead.types import Document
 
+# Of the environment, what Python, its libraries and its texts need: it holds secrets, too.
+_TOLD = frozenset(
+    "PATH HOME TMPDIR LANG LANGUAGE TZ LD_LIBRARY_PATH DYLD_LIBRARY_PATH "
+    "PYTHONHOME PYTHONPATH PYTHONUTF8 PYTHONHASHSEED PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX "
+    "OMP_NUM_THREADS MALLOC_ARENA_MAX".split()
+)
 _SHOWN_STDERR_BYTES = 2000
 _GIB = 2**30
 _MIB = 2**20
@@ -107,6 +113,11 @@ class Reader:
         return reply
 
 
+def _is_told(name: str) -> bool:
+    """Return whether the child gets this variable of the environment."""
+    return name in _TOLD or name.startswith("LC_")
+
+
 class _Child:
     """The running worker and the pipes to it."""
 
@@ -121,7 +132,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={name: value for name, value in os.environ.items() if name != "READAHEAD_API_KEY"},
+            env={name: value for name, value in os.environ.items() if _is_told(name)},
         )
         assert self._process.stdin and self._process.stdout
         self._requests: IO[bytes] = self._process.stdin
