@@ -155,8 +155,7 @@ async def begun(
     Raises:
         Problem: 429, too many wait; 499, the client has left; or whatever ``make`` raises first.
     """
-    name = caller.tenant or caller.key
-    asking = Asking(make, service.admission, name, service.threads)
+    asking = Asking(make, service.admission, caller.name, service.threads)
     events = (await asking.begin(request)).events()
     try:
         first = await anext(events)

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ from readahead.trace import Trace
 
 TENANTS = "tenants"  # the folder of their knowledge bases
 MAX_SHORT_TASKS = 8
+MAX_BRIEF = 8
+MAX_PROBES = 4
 _log = logging.getLogger("readahead.server")
 
 
@@ -50,6 +52,11 @@ class Caller:
 
     key: str = ""
     tenant: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return with whom it takes turns: a tenant's keys are one."""
+        return self.tenant or self.key
 
 
 class Tenant:
@@ -111,12 +118,14 @@ class Service:
         self.started_at = time.time()
         self.loaded = Loaded(config, target)
         self.admission = Admission(config.server.max_running, config.server.max_queued)
+        self.brief = Admission(MAX_BRIEF, config.server.max_queued)  # what writes nothing
         self.keys = Keys.of(config.kb)
         self.budgets = Budgets(config.kb, config.server)
         self.draining = Draining()
         self._of_thread = threading.local()
         self.threads = ThreadPoolExecutor(config.server.max_running, "answer")
         self.short_tasks = CapacityLimiter(MAX_SHORT_TASKS)  # threads that wait for no model
+        self.probes = CapacityLimiter(MAX_PROBES)  # threads that nobody else takes
         self._tenants: dict[str, Tenant] = {}
         self._lock = threading.Lock()
         self.metrics = Metrics(self)
@@ -223,7 +232,15 @@ async def _tenant(request: Request) -> Tenant:
     return await to_thread.run_sync(service.tenant, name, limiter=service.short_tasks)
 
 
+async def _brief(request: Request) -> AsyncIterator[None]:
+    service, caller = service_of(request), caller_of(request)
+    async with service.brief.place(caller.name):
+        yield
+
+
 ServiceOf = Annotated[Service, Depends(_service)]
 CallerOf = Annotated[Caller, Depends(_caller)]
 TenantOf = Annotated[Tenant, Depends(_tenant)]
 """Whose documents the request may use."""
+BRIEF = [Depends(_brief, scope="function")]  # not while a slow client reads
+"""For routes whose thread may wait for a model: a few at a time, and beyond a bound 429."""

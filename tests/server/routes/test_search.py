@@ -1,16 +1,29 @@
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from readahead.config import Config
 from readahead.server.app import create_app
-from readahead.server.state import Service
+from readahead.server.state import MAX_BRIEF, Service
+from readahead.types import Hit
+from tests.server.clients import wait_until
+from tests.server.conftest import make_config
 
 JSON = {"Content-Type": "application/json"}
 ANY_TEXT = st.text(st.characters(exclude_categories=()), min_size=1)  # lone surrogates, too
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return make_config(tmp_path, server__max_queued=2)
 
 
 def hits(client: TestClient, **body: object) -> list[dict[str, Any]]:
@@ -111,3 +124,39 @@ def test_a_passage_is_given_by_its_id(client: TestClient, service: Service) -> N
     service.tenant().engine.knowledge.remove([hit["document"]])
     for id in (hit["passage_id"], "9.9.9", "x", "1.1", "\u0661.1.0"):
         assert client.get(f"/v1/passages/{id}").status_code == 404, id
+
+
+def test_more_than_may_wait_are_refused_and_probes_answer(
+    served: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_searches = 45  # more than the server has threads for what blocks
+    is_free, statuses = threading.Event(), list[int]()
+
+    def found(*_: object, **__: object) -> list[Hit]:
+        is_free.wait()
+        return []
+
+    def search() -> None:
+        response = remote.post("/v1/search", json={"query": "lake"})
+        statuses.append(response.status_code)
+        if response.status_code == 429:
+            assert response.json()["error"]["code"] == "queue_full"
+            assert int(response.headers["Retry-After"]) > 0
+
+    monkeypatch.setattr(service.tenant().engine.knowledge, "search", found)
+    limits = httpx2.Limits(max_connections=60)
+    with (
+        httpx2.Client(base_url=served, timeout=60, limits=limits) as remote,
+        ThreadPoolExecutor(num_searches) as pool,
+    ):
+        try:
+            searches = [pool.submit(search) for _ in range(num_searches)]
+            wait_until(lambda: len(statuses) == num_searches - MAX_BRIEF - 2)
+            assert set(statuses) == {429}
+            for path in ("/health", "/ready", "/metrics"):
+                assert remote.get(path, timeout=10).status_code == 200
+        finally:
+            is_free.set()
+        for one in searches:
+            one.result()
+    assert statuses.count(200) == MAX_BRIEF + 2

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import prometheus_client
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -186,11 +187,13 @@ def _num_documents(engine: Engine) -> int:
 
 
 @router.get("/metrics", include_in_schema=False)
-def show(request: Request) -> Response:
+async def show(request: Request) -> Response:
     """Return all metrics, as Prometheus reads them."""
-    metrics: Metrics = request.app.state.service.metrics
+    service: Service = request.app.state.service
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-    return Response(encode(metrics.registry), media_type=content_type)
+    registry = service.metrics.registry
+    body = await to_thread.run_sync(encode, registry, limiter=service.probes)
+    return Response(body, media_type=content_type)
 
 
 def table() -> str:

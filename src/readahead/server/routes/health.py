@@ -5,6 +5,7 @@ Who balances load asks with HEAD, too.
 
 from __future__ import annotations
 
+from anyio import to_thread
 from fastapi import APIRouter
 
 from readahead.errors import StoreError
@@ -23,9 +24,9 @@ async def health() -> dict[str, str]:
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready")
-def ready(service: ServiceOf) -> dict[str, str]:
+async def ready(service: ServiceOf) -> dict[str, str]:
     """Say whether questions can be answered: 200 if so, else 503 with the reason."""
-    if reason := _missing(service):
+    if reason := await to_thread.run_sync(_missing, service, limiter=service.probes):
         raise Problem(503, reason, code="not_ready", headers={"Retry-After": "1"})
     return {"status": "ready"}
 

@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt
 from readahead.server.problems import Problem
 from readahead.server.schemas.fields import ShortText
 from readahead.server.schemas.scope import Scope
-from readahead.server.state import TenantOf
+from readahead.server.state import BRIEF, TenantOf
 from readahead.types import Hit, Passage
 
 router = APIRouter()
@@ -24,7 +24,7 @@ class SearchRequest(Scope):
     k: StrictInt | None = Field(None, ge=1, le=MAX_HITS, description="unset: retrieval.k")
 
 
-@router.post("/v1/search")
+@router.post("/v1/search", dependencies=BRIEF)
 def search(request: SearchRequest, tenant: TenantOf) -> dict[str, object]:
     """Return the passages that fit a query best, best first."""
     if not request.query.strip():

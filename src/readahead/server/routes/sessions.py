@@ -23,7 +23,7 @@ from readahead.server.schemas.fields import ShortText
 from readahead.server.schemas.requests import Message, configured
 from readahead.server.schemas.scope import Scope
 from readahead.server.served import Place, Said, ServedSession
-from readahead.server.state import Service, Tenant, TenantOf, caller_of, service_of
+from readahead.server.state import BRIEF, Service, Tenant, TenantOf, caller_of, service_of
 from readahead.session import DocumentChat, Session
 
 router = APIRouter()
@@ -50,7 +50,7 @@ class Typing(BaseModel):
     text: ShortText
 
 
-@router.post("/v1/sessions")
+@router.post("/v1/sessions", dependencies=BRIEF)
 def open_session(tenant: TenantOf, new: NewSession | None = None) -> dict[str, object]:
     """Open a conversation; its id goes with chat completions as ``readahead.session``."""
     new = new or NewSession()
@@ -86,7 +86,7 @@ def get_session(id: str, tenant: TenantOf) -> dict[str, object]:
     }
 
 
-@router.delete("/v1/sessions/{id}")
+@router.delete("/v1/sessions/{id}", dependencies=BRIEF)
 def delete_session(id: str, tenant: TenantOf) -> dict[str, object]:
     """Forget a conversation; an answer that runs is cancelled."""
     tenant.sessions.remove(id)
