@@ -46,7 +46,7 @@ CODES = {
         "tokens_exhausted",
         "requests_exhausted",
     ),
-    503: ("not_ready", "draining"),
+    503: ("not_ready", "draining", "fault"),
     500: ("fault", "StoreError", "BackendError", "ConfigError"),
     507: ("DiskFull",),
 }

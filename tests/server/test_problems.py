@@ -98,6 +98,11 @@ def test_a_remedy_that_is_done_otherwise_over_http_says_how(client: TestClient) 
     assert response.json()["error"]["message"].endswith("See GET /v1/documents.")
 
 
+def test_what_only_a_setting_does_is_said_as_a_field() -> None:
+    error = errors.ContextOverflow("Too long.", remedy="Lower generation.max_new_tokens.")
+    assert problem_of(error).message == "Too long. Lower max_tokens."
+
+
 def test_settings_that_do_not_go_together_are_the_clients(client: TestClient) -> None:
     settings = {"tokens.mode": "augmented", "tokens.drafter": "lookup"}
     asked = {

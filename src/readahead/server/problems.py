@@ -42,12 +42,13 @@ TYPES = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+UNREADABLE = "The documents cannot be read or written; the server's log says why."
 # The server's own faults: who sent the request can do nothing about them, and what they say names
 # folders. It is for the log. The first that fits counts.
 _OWN: tuple[tuple[type[ReadaheadError], int, str], ...] = (
     (DiskFull, 507, "The server's disk is full; nothing was changed. Try again once it has room."),
     (EmbedderMismatch, 409, "The documents were embedded with another model than the server has."),
-    (StoreError, 500, "The documents cannot be read or written; the server's log says why."),
+    (StoreError, 500, UNREADABLE),
     (ConfigError, 500, "The server's settings do not allow this; its log says why."),
     (BackendError, 500, "The model failed; the server's log says why. A shorter request may do."),
     (DownloadError, 502, "The model is not there; the server's log says why."),
@@ -144,7 +145,8 @@ def _foreseen(error: ReadaheadError) -> Problem:
 def _for_clients(remedy: str) -> str:
     """Return a remedy without a command line: what is done instead, if there is something."""
     command = _COMMAND.search(remedy)
-    return _INSTEAD.get(command[0], "") if command else remedy
+    told = _INSTEAD.get(command[0], "") if command else remedy
+    return told.replace("generation.max_new_tokens", "max_tokens")  # no request sets the former
 
 
 def _invalid(error: RequestValidationError) -> Problem:

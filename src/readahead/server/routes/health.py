@@ -5,14 +5,17 @@ Who balances load asks with HEAD, too.
 
 from __future__ import annotations
 
+import logging
+
 from anyio import to_thread
 from fastapi import APIRouter
 
 from readahead.errors import StoreError
-from readahead.server.problems import Problem, problem_of
+from readahead.server.problems import UNREADABLE, Problem
 from readahead.server.state import Service, ServiceOf
 
 router = APIRouter()
+_log = logging.getLogger("readahead.server")
 
 
 @router.head("/health", include_in_schema=False)
@@ -38,5 +41,6 @@ def _missing(service: Service) -> str:
     try:
         service.tenant().engine.knowledge.store.generation()
     except StoreError as error:
-        return problem_of(error).message
+        _log.error("not ready: %s", error)  # a line a probe, without a traceback
+        return UNREADABLE
     return ""

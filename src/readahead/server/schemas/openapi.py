@@ -40,7 +40,7 @@ ERRORS = {
     413: "The body, or the files of an upload together, are too long.",
     415: "The format of a file or of the body is not known.",
     429: "The key's budget is used, the queue is full, or there is room for no more.",
-    503: "The server is about to end, or not ready.",
+    503: "The server is about to end, or not ready, or cannot read its keys.",
     507: "The server's disk is full; nothing was changed.",
 }
 EVENTS = "One JSON object an event, as its data; of answers, `[DONE]` is the data of the last one."
