@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from readahead.lm.model import TransformersModel
-from readahead.server.state import Service
+from readahead.server.state import MAX_BRIEF, Service
 from tests.retrieval.support import Asked
 from tests.server.conftest import TEXTS, make_config
 from tests.server.routes.test_sessions import NUM_THREADS, busy_model, call
@@ -165,7 +165,7 @@ def test_who_leaves_early_has_spent_as_well(
 def test_requests_that_wait_for_the_model_keep_no_question_from_the_queue(
     service: Service, served: str
 ) -> None:
-    """They have taken all threads of the routes."""
+    """They have taken all places of the routes that may wait for it."""
     asked = chat(max_tokens=2)
     with ThreadPoolExecutor(NUM_THREADS + 1) as pool, busy_model(service):
         waiting = [pool.submit(call, served, "", "/v1/sessions") for _ in range(NUM_THREADS)]
@@ -200,3 +200,21 @@ def test_a_tenant_that_is_being_opened_keeps_no_other_waiting(
         finally:
             go_on.set()
         assert opening.result() in service.open_tenants()
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        "POST /v1/search",
+        "POST /v1/sessions",
+        "DELETE /v1/sessions/none",
+        "DELETE /v1/documents/1",
+    ],
+)
+def test_what_may_wait_for_a_model_is_bounded(
+    service: Service, client: TestClient, called: str
+) -> None:
+    service.brief.num_running, service.brief._max_queued = MAX_BRIEF, 0
+    method, path = called.split()
+    response = client.request(method, path, json={"query": "a"} if "search" in path else None)
+    assert (response.status_code, response.json()["error"]["code"]) == (429, "queue_full")

@@ -20,7 +20,7 @@ from readahead.server.jobs import Jobs
 from readahead.server.problems import Problem
 from readahead.server.routes.uploads import FIELD, receive
 from readahead.server.spool import Job
-from readahead.server.state import ServiceOf, TenantOf
+from readahead.server.state import BRIEF, ServiceOf, TenantOf
 from readahead.server.stream import frame
 
 router = APIRouter()
@@ -124,7 +124,7 @@ def get_document(id: str, tenant: TenantOf) -> dict[str, object]:
     }
 
 
-@router.delete("/v1/documents/{id}")
+@router.delete("/v1/documents/{id}", dependencies=BRIEF)
 def delete_document(id: str, tenant: TenantOf) -> dict[str, object]:
     """Delete a document for good, and what was read of it."""
     _check_id(id)
