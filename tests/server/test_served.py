@@ -8,6 +8,7 @@ from readahead.config import Config
 from readahead.engine import Engine
 from readahead.errors import InputError, NotFound
 from readahead.lm.sample import SamplingParams
+from readahead.server import served
 from readahead.server.problems import Problem
 from readahead.server.served import NOT_AHEAD, Place, ServedSession
 from readahead.server.state import Service
@@ -56,6 +57,16 @@ def test_what_was_said_is_kept(engine: Engine, session: ServedSession) -> None:
     ask(session, "And the tower?")
     assert len(session.said) == 2
     assert hit.passage.id not in [place.passage_id for place in session.said[1].passages]
+
+
+def test_of_what_was_said_the_last_is_kept(
+    session: ServedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "NUM_KEPT", 2)
+    for question in ("How deep?", "How high?", "How old?"):
+        ask(session, question)
+    assert [said.question for said in session.said] == ["How high?", "How old?"]
+    assert session.num_said == 3
 
 
 def test_a_place_has_no_words() -> None:

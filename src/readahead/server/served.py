@@ -19,6 +19,7 @@ from readahead.session import DocumentChat, Session, Status
 from readahead.types import Answer, Citation, FinishReason, Passage
 
 TYPING_S = 60.0  # without a stroke, after which nobody types any more
+NUM_KEPT = 100  # questions and answers; what is older is not told any more
 NOT_AHEAD = "The method rapid reads nothing ahead."
 _ID_BYTES = 24
 Clock = Callable[[], float]
@@ -77,7 +78,8 @@ class ServedSession:
         on_answered: Called when an answer has ended, however it did.
 
     Attributes:
-        said: Questions and answers so far.
+        said: The last questions and answers, as many as are kept.
+        num_said: How many there were.
         created_at: In seconds since the epoch, as ``last_used_at``.
     """
 
@@ -92,6 +94,7 @@ class ServedSession:
         self.id = secrets.token_urlsafe(_ID_BYTES)
         self.settings = settings
         self.said: tuple[Said, ...] = ()
+        self.num_said = 0
         self.created_at = self.last_used_at = time.time()
         self._about = about
         self._clock = clock
@@ -252,7 +255,8 @@ class ServedSession:
                 tuple(map(Place.of, answer.citations)),
                 passages,
             )
-        self.said = (*self.said, said)
+        self.said = (*self.said, said)[-NUM_KEPT:]
+        self.num_said += 1
 
     def _touch(self) -> None:
         self._used_s, self.last_used_at = self._clock(), time.time()

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from readahead.config import Config
 from readahead.lm.base import Cache
 from readahead.lm.model import TransformersModel
+from readahead.server import served as served_session
 from readahead.server.app import create_app
 from readahead.server.served import NOT_AHEAD, ServedSession
 from readahead.server.state import Service
@@ -233,7 +234,7 @@ def call(base: str, key: str, path: str, **body: object) -> dict[str, Any]:
 
 
 def test_typing_waits_for_no_model_step(service: Service, served: str) -> None:
-    """The model is busy, and what waits for it has taken all threads of the other routes."""
+    """The model is busy, and what waits for it has taken all places of such routes."""
     own, other = service.keys.add("a"), service.keys.add("b", tenant="b")
     path = f"/v1/sessions/{call(served, own, '/v1/sessions')['id']}/typing"
     seconds = []
@@ -352,6 +353,33 @@ def test_deleting_ends_the_answer(client: TestClient, service: Service) -> None:
     assert isinstance(answer, Answer)
     assert answer.finish_reason == "cancelled"
     assert not service.loaded.turns.is_answering
+
+
+def test_an_answer_that_deleting_cut_says_so(client: TestClient, service: Service) -> None:
+    id = opened(client)
+    session = held(service, id)
+    with ThreadPoolExecutor(2) as pool:
+        with busy_model(service):
+            asking = pool.submit(completed, client, id)
+            until(lambda: session.is_answering)
+            deleting = pool.submit(client.delete, f"/v1/sessions/{id}")
+            until(lambda: session._is_closed)
+        status, body = asking.result()
+        assert deleting.result().status_code == 200
+    assert (status, body["choices"][0]["finish_reason"]) == (200, "stop")  # as OpenAI has it
+    assert body["readahead"]["finish_reason"] == "cancelled"
+
+
+def test_of_what_was_said_the_last_is_told(
+    client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_session, "NUM_KEPT", 2)
+    path = f"/v1/sessions/{opened(client)}"
+    for question in ("How deep?", "How high?", "How old?"):
+        ask(held(service, path.rpartition("/")[2]), question)
+    told = get(client, path)
+    assert [turn["question"] for turn in told["turns"]] == ["How high?", "How old?"]
+    assert told["num_turns"] == 3
 
 
 def test_opening_one_does_not_hold_up_the_server(service: Service, served: str) -> None:

@@ -169,7 +169,7 @@ def session_json(session: ServedSession) -> dict[str, object]:
         "id": session.id,
         "created_at": int(session.created_at),
         "last_used_at": int(session.last_used_at),
-        "num_turns": len(session.said),
+        "num_turns": session.num_said,
         "is_answering": session.is_answering,
         **session.settings,
     }

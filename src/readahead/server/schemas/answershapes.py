@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from readahead.server.schemas.shapes import Shape
+from readahead.types import FinishReason
 
 
 class UrlCitation(Shape):
@@ -117,6 +118,10 @@ class Answered(Shape):
     """An answer with its evidence and cost."""
 
     method: str = Field(description="what ran: prefetch, plain, drafts or rapid")
+    finish_reason: FinishReason = Field(
+        description="why the text ends: stop, length, or cancelled, which OpenAI's field calls "
+        "stop: its session was deleted"
+    )
     abstained: bool = Field(description="whether the passages were found not to hold the answer")
     confidence: float = Field(
         ge=0,

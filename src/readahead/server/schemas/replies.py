@@ -82,7 +82,7 @@ def citation_json(citation: Citation) -> dict[str, object]:
 def answer_json(answer: Answer, session: str | None = None) -> dict[str, object]:
     """Return all that OpenAI's fields have no place for."""
     fields = dataclasses.asdict(answer)
-    del fields["text"], fields["finish_reason"]
+    del fields["text"]
     fields["citations"] = [citation_json(citation) for citation in answer.citations]
     return fields if session is None else fields | {"session": session}
 

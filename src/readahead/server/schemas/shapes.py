@@ -158,7 +158,7 @@ class Session(Shape):
     id: str
     created_at: int
     last_used_at: int
-    num_turns: int
+    num_turns: int = Field(description="how many were answered")
     is_answering: bool
     method: Literal["prefetch", "rapid"]
     documents: list[str]
@@ -217,7 +217,7 @@ class Turn(Shape):
 class Conversation(Session):
     """What was said, and what is ready for the question that is being typed."""
 
-    turns: list[Turn]
+    turns: list[Turn] = Field(description="the last ones, 100 at most")
     status: Status
     suggestions: list[str]
 
