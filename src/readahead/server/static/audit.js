@@ -55,10 +55,11 @@ function bars({ threshold, also }) {
   return also === null ? t("answersByGain", { p }) : t("answersAlso", { p, also: percent(also) });
 }
 
-/** Return the probability that this answer had to reach: more where a better one is given. */
+/** Return the bar that this answer met or missed: a higher one where a better answer is given. */
 function barOf(one, audit) {
   const best = audit.candidates.find((other) => other.selected);
-  return best && best !== one ? audit.also ?? audit.threshold : audit.threshold;
+  const isFurther = best && best !== one && one.probability >= audit.threshold;
+  return isFurther ? audit.also ?? audit.threshold : audit.threshold;
 }
 
 function stepPart(step, open) {
