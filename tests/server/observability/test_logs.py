@@ -195,6 +195,22 @@ def test_a_fault_behind_the_beginning_of_a_response_cuts_the_connection(log: Log
     assert log.lines("request")[0]["status"] == 500
 
 
+def test_who_is_cut_off_at_the_end_is_told_so(log: Log) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise asyncio.CancelledError
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(RequestLog(app, lambda status: None)(scope(), nothing, send))
+    assert sent[0]["status"] == 503
+    assert json.loads(sent[1]["body"])["error"]["code"] == "draining"
+    assert log.lines("request")[0]["status"] == 503
+
+
 def test_who_asks_is_told_by_name(log: Log) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["caller"] = Caller("laptop", "acme")

@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from readahead.server.problems import problem_of
+from readahead.server.problems import Problem, problem_of
 from readahead.trace import Trace
 
 HEADER = "X-Request-Id"
@@ -32,6 +32,12 @@ CLIENT_CLOSED = 499
 QUIET = frozenset({"/health", "/ready", "/metrics"})
 """Asked by machines every few seconds: logged as ``debug`` as long as all is well."""
 _HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_CUT_OFF = Problem(
+    503,
+    "The server ended before there was an answer. Ask again once it is back.",
+    code="draining",
+    headers={"Retry-After": "10"},
+)
 _log = logging.getLogger("readahead.server")
 
 
@@ -121,6 +127,10 @@ class RequestLog:
             await self._app(scope, receive, sending)
         except ClientDisconnect:
             one.status = CLIENT_CLOSED
+        except asyncio.CancelledError:  # the server ends, and waits for nobody any more
+            if not one.status:
+                await _CUT_OFF.response(scope, receive, sending)
+            raise
         except Exception as error:
             if one.status:  # the response is on its way; whoever holds the connection cuts it
                 one.status = 500
