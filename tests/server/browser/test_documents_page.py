@@ -48,6 +48,21 @@ def test_upload_find_read_delete(
     expect(page.locator(".doc")).to_have_count(3)
 
 
+def test_a_name_and_a_passage_without_spaces_stay_inside(
+    page: Page, service: Service, tmp_path: Path
+) -> None:
+    file = tmp_path / f"{'W' * 180}.md"
+    file.write_text(f"# Cherries\n\nCherries {'x' * 900} end.\n", encoding="utf-8")
+    service.tenant().engine.knowledge.add([file])
+    page.goto(page.url.split("#")[0] + "#library")
+    page.locator("#find").fill("cherries")
+    expect(page.locator("#hits button").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator("#find").fill("WWW")
+    page.locator(".doc .icon-button").first.click()
+    assert page.locator("#confirm").evaluate("node => node.scrollWidth <= node.clientWidth")
+
+
 def test_a_file_that_is_dropped_is_taken(page: Page) -> None:
     page.goto(page.url.split("#")[0] + "#library")
     page.evaluate(
