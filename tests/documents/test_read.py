@@ -157,18 +157,16 @@ def test_threads_take_turns(reader: Reader) -> None:
     assert texts == {number: f"text {number}" for number in range(8)}
 
 
-def test_the_child_is_told_no_secret_of_the_server(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_child_is_told_no_secret_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("READAHEAD_API_KEY", "HF_TOKEN", "OTEL_EXPORTER_OTLP_HEADERS", "PYTHON_TOKEN"):
         monkeypatch.setenv(name, "a-key-that-is-secret")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    reader.read_bytes(b"text", "a.txt")
-    assert reader._child is not None
-    environment = Path(f"/proc/{reader._child._process.pid}/environ")
-    if not environment.exists():
-        pytest.skip("no /proc")
-    assert b"a-key-that-is-secret" not in environment.read_bytes()
-    assert {b"PATH", b"LC_ALL"} <= {
-        entry.partition(b"=")[0] for entry in environment.read_bytes().split(b"\0")
-    }
+    with Reader() as reader:  # a child that starts now
+        reader.read_bytes(b"text", "a.txt")
+        assert reader._child is not None
+        file = Path(f"/proc/{reader._child._process.pid}/environ")
+        if not file.exists():
+            pytest.skip("no /proc")
+        environment = file.read_bytes()
+    assert b"a-key-that-is-secret" not in environment
+    assert {b"PATH", b"LC_ALL"} <= {entry.partition(b"=")[0] for entry in environment.split(b"\0")}
