@@ -118,7 +118,7 @@ class Spoken:
             }
             for index, choice in self._choices.items()
         ]
-        return self._envelope.whole(choices, self._usage())
+        return self._envelope.around(choices, self._usage())
 
     async def chunks(self, events: AsyncIterator[Written]) -> AsyncIterator[dict[str, object]]:
         """Yield the completion part by part."""

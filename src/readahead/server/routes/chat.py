@@ -13,7 +13,6 @@ from fastapi.responses import JSONResponse
 from readahead.lm.base import Cancelled
 from readahead.reply import Event
 from readahead.server.asking import begun
-from readahead.server.problems import Problem
 from readahead.server.routes.answering import answer_events, check
 from readahead.server.routes.barechat import Spoken, check_bare, written
 from readahead.server.routes.catalogue import DOCUMENTS, unknown_model
@@ -45,17 +44,14 @@ async def complete_chat(
     tenant: TenantOf,
 ) -> Response:
     """Answer the last message of a chat."""
-    num_choices = chat.n or 1
-    if num_choices > service.config.server.max_choices:
-        limit = service.config.server.max_choices
-        raise Problem(400, f"n is {num_choices}; it may be at most {limit}.", param="n")
+    num_choices = chat.num_choices(service.config.server.max_choices)
     if chat.model != DOCUMENTS:
         return await _bare(request, chat, service, caller, num_choices)
     dialogue = read_messages(chat.messages)
     check(chat, dialogue)
     make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
     events = await begun(request, service, caller, make)
-    envelope = Envelope(chat.model)
+    envelope = Envelope.of_chat(chat.model)
     if chat.stream:
         return streamed(_chunks(events, envelope, chat))
     return JSONResponse(await _whole(events, envelope, chat))
@@ -71,7 +67,7 @@ async def _bare(
     check_bare(chat)
     make = partial(written, service, caller, chat, num_choices)
     events = await begun(request, service, caller, make)
-    spoken = Spoken(target.tokenizer, chat, Envelope(chat.model))
+    spoken = Spoken(target.tokenizer, chat, Envelope.of_chat(chat.model))
     if chat.stream:
         return streamed(spoken.chunks(events))
     return JSONResponse(await spoken.whole(events))
@@ -109,7 +105,7 @@ async def _whole(
         for index, answer in enumerate(answers)
     ]
     usage = usage_json([answer.usage for answer in answers])
-    return envelope.whole(choices, usage) | _extension(answers, chat)
+    return envelope.around(choices, usage) | _extension(answers, chat)
 
 
 async def _chunks(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import secrets
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from readahead.lm.batch import Alternatives
 from readahead.lm.spelling import spelled
@@ -107,26 +104,3 @@ def _joined_logprobs(before: object, behind: object) -> object:
     if not isinstance(before, dict) or not isinstance(behind, dict):
         return None
     return {name: before[name] + behind[name] for name in LISTS}
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """What all parts of one completion carry."""
-
-    model: str
-    id: str = field(default_factory=lambda: f"cmpl-{secrets.token_hex(12)}")
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    def around(
-        self, choices: Sequence[Part], usage: Mapping[str, object] | None = None
-    ) -> dict[str, object]:
-        """Return a completion, or a part of one."""
-        told = {} if usage is None else {"usage": usage}
-        return {
-            "id": self.id,
-            "object": "text_completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": list(choices),
-            **told,
-        }

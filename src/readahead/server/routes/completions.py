@@ -21,8 +21,9 @@ from readahead.plain import sampling_params
 from readahead.server.asking import begun
 from readahead.server.problems import Problem, unsupported
 from readahead.server.routes.catalogue import unknown_model
-from readahead.server.routes.completed import Choice, Envelope, Part, joined
+from readahead.server.routes.completed import Choice, Part, joined
 from readahead.server.routes.prompts import Prompt, Prompts, read_prompts
+from readahead.server.schemas.replies import Envelope, tokens_json
 from readahead.server.schemas.requests import MAX_TOKENS, Sampling
 from readahead.server.state import Caller, CallerOf, Service, ServiceOf
 from readahead.server.stream import streamed
@@ -61,17 +62,9 @@ class CompletionRequest(Sampling):
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """Comes last: how many tokens were read and written."""
+    """Comes last: how many tokens were read and written, as JSON values."""
 
-    num_prompt_tokens: int
-    num_new_tokens: int
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "prompt_tokens": self.num_prompt_tokens,
-            "completion_tokens": self.num_new_tokens,
-            "total_tokens": self.num_prompt_tokens + self.num_new_tokens,
-        }
+    usage: dict[str, object]
 
 
 @router.post("/v1/completions")
@@ -82,14 +75,12 @@ async def complete(
     caller: CallerOf,
 ) -> Response:
     """Go on with each prompt."""
-    most = service.config.server.max_choices
-    if (completion.n or 1) > most:
-        raise Problem(400, f"n is {completion.n}; it may be at most {most}.", param="n")
+    completion.num_choices(service.config.server.max_choices)
     target = await asyncio.to_thread(lambda: service.loaded.target)
     if completion.model != target.name:
         raise unknown_model(completion.model, f"Completions are written by {target.name!r}.")
     events = await begun(request, service, caller, partial(_events, service, caller, completion))
-    envelope = Envelope(target.name)
+    envelope = Envelope.of_text(target.name)
     if completion.stream:
         return streamed(_chunks(events, envelope, completion))
     return JSONResponse(await _whole(events, envelope))
@@ -110,7 +101,7 @@ def _events(
         finally:
             num_new = trace.counters.get("completion_tokens", 0)
             service.budgets.spend(caller, num_read + num_new)
-    yield _Used(num_read, num_new)
+    yield _Used(tokens_json(num_read, num_new))
 
 
 class _Run:
@@ -188,7 +179,7 @@ async def _whole(events: AsyncIterator[Part | _Used], envelope: Envelope) -> dic
     usage: dict[str, object] = {}
     async for event in events:
         if isinstance(event, _Used):
-            usage = event.to_json()
+            usage = event.usage
         else:
             parts.append(event)
     return envelope.around(joined(parts), usage)
@@ -204,7 +195,7 @@ async def _chunks(
             if _says_something(event):
                 yield envelope.around([event])
         elif options is not None and options.include_usage:
-            yield envelope.around([], event.to_json())
+            yield envelope.around([], event.usage)
 
 
 def _says_something(part: Part) -> bool:

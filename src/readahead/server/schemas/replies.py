@@ -1,4 +1,4 @@
-"""Answers in the shapes of OpenAI's chat completions; decides nothing."""
+"""Answers in the shapes of OpenAI's completions, of chats above all; decides nothing."""
 
 from __future__ import annotations
 
@@ -8,25 +8,53 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from readahead.types import Answer, Citation, FinishReason, Usage
 
+_CHUNK = ".chunk"
 _MARKER = re.compile(r"\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What all parts of one completion carry."""
+    """What all parts of one completion carry.
+
+    Attributes:
+        kind: What a whole one is called.
+    """
 
     model: str
-    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
+    kind: str
+    id: str
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(
-        self, choices: Sequence[Mapping[str, object]], usage: Mapping[str, object]
+    @classmethod
+    def of_chat(cls, model: str) -> Self:
+        """Return that of a new chat completion."""
+        return cls(model, "chat.completion", f"chatcmpl-{secrets.token_hex(12)}")
+
+    @classmethod
+    def of_text(cls, model: str) -> Self:
+        """Return that of a new text completion."""
+        return cls(model, "text_completion", f"cmpl-{secrets.token_hex(12)}")
+
+    def around(
+        self,
+        choices: Sequence[Mapping[str, object]],
+        usage: Mapping[str, object] | None = None,
+        *,
+        suffix: str = "",
     ) -> dict[str, object]:
-        """Return a completion."""
-        return {**self._fields("chat.completion"), "choices": list(choices), "usage": usage}
+        """Return a completion or, of texts, a part of one; ``suffix`` goes behind its kind."""
+        return {
+            "id": self.id,
+            "object": self.kind + suffix,
+            "created": self.created,
+            "model": self.model,
+            "choices": list(choices),
+            **({} if usage is None else {"usage": usage}),
+        }
 
     def chunk(
         self,
@@ -36,21 +64,18 @@ class Envelope:
         finish_reason: str | None = None,
         logprobs: Mapping[str, object] | None = None,
     ) -> dict[str, object]:
-        """Return a part of one."""
+        """Return a part of a chat completion."""
         choice = {
             "index": index,
             "delta": delta,
             "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
-        return {**self._fields("chat.completion.chunk"), "choices": [choice]}
+        return self.around([choice], suffix=_CHUNK)
 
     def last(self, usage: Mapping[str, object]) -> dict[str, object]:
         """Return the part that tells the usage of all."""
-        return {**self._fields("chat.completion.chunk"), "choices": [], "usage": usage}
-
-    def _fields(self, kind: str) -> dict[str, object]:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return self.around([], usage, suffix=_CHUNK)
 
 
 def usage_json(usages: Sequence[Usage]) -> dict[str, object]:
@@ -58,11 +83,16 @@ def usage_json(usages: Sequence[Usage]) -> dict[str, object]:
     prompt_tokens = usages[0].prompt_tokens if usages else 0
     completion_tokens = sum(usage.completion_tokens for usage in usages)
     cached_tokens = min(usages[0].reused_tokens, prompt_tokens) if usages else 0
+    details: dict[str, object] = {"prompt_tokens_details": {"cached_tokens": cached_tokens}}
+    return tokens_json(prompt_tokens, completion_tokens) | details
+
+
+def tokens_json(num_prompt_tokens: int, num_new_tokens: int) -> dict[str, object]:
+    """Return how many tokens were read and written."""
     return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": cached_tokens},
+        "prompt_tokens": num_prompt_tokens,
+        "completion_tokens": num_new_tokens,
+        "total_tokens": num_prompt_tokens + num_new_tokens,
     }
 
 

@@ -77,6 +77,17 @@ class Sampling(Strict):
         """Return the texts that end an answer."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
+    def num_choices(self, most: int) -> int:
+        """Return how many answers are wanted.
+
+        Raises:
+            Problem: 400, more than ``most``.
+        """
+        num = self.n or 1
+        if num > most:
+            raise Problem(400, f"n is {num}; it may be at most {most}.", param="n")
+        return num
+
     def generation(
         self, defaults: GenerationConfig, max_new_tokens: int | None, index: int = 0
     ) -> GenerationConfig:
