@@ -8,7 +8,7 @@ from readahead.config import PrefetchConfig
 from readahead.lm.base import Cache
 from readahead.lm.model import TransformersModel
 from readahead.session import Session
-from readahead.session.worker import Typed, settles_after_s
+from readahead.session.worker import GOES_FIRST, Typed, settles_after_s
 from tests.session.test_session import QUICK, until
 from tests.test_engine import QUESTION, open_engine
 
@@ -62,3 +62,14 @@ def test_what_is_being_read_is_told_while_it_is(
         go_on.set()
         assert status.fetching and not status.num_tokens
         until(lambda: session.status.num_tokens > 0 and not session.status.fetching)
+
+
+def test_who_waits_for_an_answer_is_told_so(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, **QUICK)
+    with Session(engine) as session:
+        with engine.turns.answer():
+            assert session.status.reason == ""
+            session.type(QUESTION)
+            assert session.status.reason == GOES_FIRST
+        until(lambda: session.status.num_tokens > 0)
+        assert session.status.reason != GOES_FIRST

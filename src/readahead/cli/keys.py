@@ -61,7 +61,10 @@ def ls(context: typer.Context, kb: Kb = None, as_json: Json = False) -> None:
     if as_json:
         say_json({"keys": [_shown(key) for key in keys]})
     elif not keys:
-        note("There is no key, so only this machine is served. Make one: readahead keys add NAME")
+        note(
+            "There is no key, so only this machine is served; a server that runs goes on needing "
+            "one, if it did, until it is started again. Make one: readahead keys add NAME"
+        )
     else:
         say(_ROW.format("name", "tenant", "tokens/day", "requests/min", "made"))
         for key in keys:

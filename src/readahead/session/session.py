@@ -30,7 +30,7 @@ from readahead.session.outcome import note_injected, note_outcome
 from readahead.session.said import Saying, Turn
 from readahead.session.saved import restore, save
 from readahead.session.suggestions import Suggestions
-from readahead.session.worker import Status, Worker
+from readahead.session.worker import GOES_FIRST, Status, Worker
 from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.guess import Event as Written
@@ -175,7 +175,11 @@ class Session:
     @property
     def status(self) -> Status:
         """Return what is ready for the question that is being typed."""
-        return self._worker.status if self._conversation.is_current else Status()
+        if not self._conversation.is_current:
+            return Status()
+        status = self._worker.status
+        waits = self._worker.is_waiting and not status.reason
+        return replace(status, reason=GOES_FIRST) if waits else status
 
     def suggestions(self) -> tuple[str, ...]:
         """Return questions that may come next, the likeliest first, whose passages are ready.

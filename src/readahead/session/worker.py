@@ -28,6 +28,7 @@ _Task = Literal["finish", "guess", "warm", "suggest"]
 _URGENT = ("finish", "guess")  # for typed text; the others leave as soon as one of these waits
 STROKES_TO_SETTLE = 1.5
 SLICE_S = 0.5  # of the model's time, before another session's guess for typed text
+GOES_FIRST = "An answer is being written, which goes first."
 _RETRY_S = 0.05  # until an answer of another session has ended
 
 
@@ -138,6 +139,11 @@ class Worker:
             elif text != self._typed.text:
                 self._typed = Typed(text, self._typed.first_s, now_s)
             self._start()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether something is typed, and an answer has the model."""
+        return self._typed is not None and self._turns.is_answering
 
     def take_line(self) -> Trace:
         """Empty the line, whose question was asked; return the trace that its guesses began."""

@@ -85,6 +85,7 @@ function drawChoice() {
 function drawScope() {
   const { document: limit } = choice();
   const scope = /** @type {HTMLSelectElement} */ (byId("scope"));
+  if (scope.options.length) scope.options[0].text = t("allDocuments");  // before the list comes
   scope.value = limit;
   scope.classList.toggle("limited", Boolean(limit));
 }
@@ -158,6 +159,7 @@ document.addEventListener("language", () => {
   drawPast();
   drawChoice();
   drawTheme();
+  drawScope();
   loadScope();
   go();
 });

@@ -28,6 +28,7 @@ export const ZH_SERVER = {
   "The conversation outgrew the model's context: {n} of its first turns were left out.": "对话超出了模型的上下文：最初的 {n} 轮没有计入。",
   "A document that the conversation showed has changed or gone: its turns were left out.": "对话中用到的文档已更改或不在：相关轮次没有计入。",
   "The document has changed: the earlier turns were left out.": "文档已更改：之前的轮次没有计入。",
+  "An answer is being written, which goes first.": "正在写回答，回答优先。",
   "The answer was written without the drafter: {why}": "回答没有用起草模型：{why}",
   "Answered plainly, because {why}.": "改用普通回答，因为{why}。",
   "Answered in {n} steps: {text}": "分 {n} 步回答：{text}",
