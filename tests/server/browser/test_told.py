@@ -104,5 +104,5 @@ def test_the_audit_is_told_in_chinese(chinese: Page, shoot: Callable[[Page, str]
     expect(other).to_contain_text("可能性太小，不在更好的回答之外再给出")
     expect(other).to_contain_text("日期：“1902”与“1885”")
     shoot(chinese, "chinese-audit")
-    chinese.set_viewport_size(PHONE)
+    chinese.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
     assert chinese.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -416,7 +416,7 @@ def test_a_session_keeps_its_settings_when_a_question_sets_its_length(
             .message.content
         )
 
-    strict = {"generation.repetition_penalty": 1.8}
+    strict: dict[str, object] = {"generation.repetition_penalty": 1.8}
     assert said(strict, max_tokens=12) == said(strict) != said({})
 
 

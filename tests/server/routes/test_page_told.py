@@ -111,7 +111,7 @@ def texts_of_constants(tree: ast.Module) -> Iterator[str]:
 
 def said() -> dict[str, str]:
     """Return all texts that the page may show, with the module that says them."""
-    found = {}
+    found: dict[str, str] = {}
     modules = {path for pattern in ASKED for path in SOURCES.glob(pattern)}
     modules |= {SOURCES / name for name in (*SAYING, *CONSTANTS)}
     for path in sorted(modules):
