@@ -155,7 +155,12 @@ async def begun(
     Raises:
         Problem: 429, too many wait; 499, the client has left; or whatever ``make`` raises first.
     """
-    asking = Asking(make, service.admission, caller.name, service.threads)
+
+    def affordable(cancelled: Cancelled) -> Generator[T]:
+        service.check_budget(caller)  # others may have used it up while this one waited
+        return make(cancelled)
+
+    asking = Asking(affordable, service.admission, caller.name, service.threads)
     events = (await asking.begin(request)).events()
     try:
         first = await anext(events)

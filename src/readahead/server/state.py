@@ -131,6 +131,12 @@ class Service:
         self.metrics = Metrics(self)
         self._spans = open_telemetry(config.server)
 
+    def check_budget(self, caller: Caller) -> None:
+        """Raise Problem, 429, if the caller's key has used its tokens of today by now."""
+        for key in self.keys.all() if caller.key else ():
+            if key.name == caller.key:
+                self.budgets.check_tokens(key)
+
     @contextmanager
     def spending(self, caller: Caller) -> Iterator[None]:
         """Count the tokens of answers that end on this thread meanwhile, also if they are cut.

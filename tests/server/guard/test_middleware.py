@@ -2,7 +2,8 @@ import asyncio
 import base64
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ OTHER_PATHS = (
     ),
 )
 DEEP = (600, 900, 970, 100_000)
+ASKED = [{"role": "user", "content": "How deep is Lake Baikal?"}]
 
 
 def routes() -> list[APIRoute]:
@@ -227,6 +229,37 @@ def test_budgets_hold_for_what_costs(client: TestClient, service: Service) -> No
         response = client.post(path, json={}, headers=key)
         assert response.status_code == 429
         assert response.json()["error"]["code"] == "tokens_exhausted"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("chat/completions", {"model": "readahead", "messages": ASKED}),
+        ("chat/completions", {"model": "tiny", "messages": ASKED}),
+        ("completions", {"model": "tiny", "prompt": "The tide"}),
+    ],
+)
+def test_a_budget_that_ran_out_in_the_queue_holds(
+    client: TestClient,
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, object],
+) -> None:
+    place = service.admission.place
+
+    @asynccontextmanager
+    async def busy(caller: str) -> AsyncIterator[None]:
+        async with place(caller):
+            service.budgets.spend(Caller("ann"), 10)  # by who was answered meanwhile
+            yield
+
+    monkeypatch.setattr(service.admission, "place", busy)
+    key = bearer(service.keys.add("ann", tokens_per_day=10))
+    response = client.post(f"/v1/{path}", json=body, headers=key)
+    assert response.status_code == 429
+    assert response.json()["error"]["code"] == "tokens_exhausted"
+    assert service.budgets.num_tokens("ann") == 10
 
 
 def test_the_official_client_understands_the_refusals(served: str, service: Service) -> None:
