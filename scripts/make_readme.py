@@ -143,7 +143,7 @@ def token_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
 
 def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
     """Return the rows on the server."""
-    load = found["serve"]
+    load, typed = found["serve"], found["serve-typing"]
     before_mb = load["rss_mb"] - load["rss_growth_mb"]
     return [
         (
@@ -154,6 +154,14 @@ def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             f"{load['itl_p95_s']:.1f} s; memory {before_mb / 1e3:.1f} "
             f"GB after the warm-up, {load['rss_mb'] / 1e3:.1f} GB in the end",
             "bench_serve.py",
+        ),
+        (
+            "time to first token over HTTP, typed into a session, of the plain time",
+            f"{typed['typing.ttft_ratio']:.2f}",
+            f"median {typed['typing.ttft_s']:.2f} s, plainly {typed['plain.ttft_s']:.2f} s; "
+            f"{typed['typing.busy.ttft_ratio']:.2f} beside four streams; a live answer beside four "
+            f"typists: {typed['live.sparse.ttft_with_typing_ratio']:.2f} of the time without",
+            "bench_serve.py --requests 0",
         ),
     ]
 
