@@ -75,6 +75,19 @@ class Passage:
     id: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, object]:
+        """Return what is told of it, as JSON values."""
+        return {
+            "passage_id": self.id,
+            "document": self.document,
+            "heading": self.heading,
+            "kind": self.kind,
+            "page": self.page,
+            "text": self.text,
+            "start": self.start,
+            "end": self.end,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -18,7 +18,6 @@ from readahead.cli.output import (
     counting,
     note,
     one_line,
-    passage_json,
     say,
     say_json,
 )
@@ -160,7 +159,7 @@ def show(
     if not as_json:
         say(found.text)
     elif isinstance(found, Passage):
-        say_json(passage_json(found))
+        say_json(found.to_json())
     else:
         blocks = [
             {

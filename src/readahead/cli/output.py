@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from readahead.types import Answer, Citation, Passage, Usage
+from readahead.types import Answer, Citation, Usage
 
 LONG_S = 10.0  # who waits longer without a terminal is told once
 COLUMNS = 100  # of a page: tables and timelines are drawn for it
@@ -112,20 +112,6 @@ def answer_json(answer: Answer) -> dict[str, object]:
     return {"answer": fields.pop("text"), **fields}
 
 
-def passage_json(passage: Passage) -> dict[str, object]:
-    """Return a passage as ``search --json`` and ``show --json`` print it."""
-    return {
-        "passage_id": passage.id,
-        "document": passage.document,
-        "heading": passage.heading,
-        "kind": passage.kind,
-        "page": passage.page,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-    }
-
-
 def place_line(document: str, heading: Sequence[str], page: int | None) -> str:
     """Return where a passage stands: document, page, and the titles above it."""
     parts = [document, f"page {page}" if page else "", " > ".join(heading)]
@@ -155,7 +141,7 @@ def figures_line(answer: Answer) -> str:
 
 
 def _per_forward(answer: Answer) -> str:
-    rate = answer.speculation.get("mean_acceptance_length")
+    rate = answer.speculation.get("tokens_per_forward")
     return "" if rate is None else f", {rate:.1f} for each forward pass"
 
 

@@ -44,7 +44,6 @@ from readahead.cli.output import (
     is_coloured,
     note,
     one_line,
-    passage_json,
     place_line,
     print_answer,
     say,
@@ -83,7 +82,7 @@ def search(
         chosen = search_filter(knowledge.store, documents, kinds, metadata)
         hits = knowledge.search(text, config.retrieval.k, filter=chosen)
     if as_json:
-        say_json({"hits": [{**passage_json(hit.passage), "score": hit.score} for hit in hits]})
+        say_json({"hits": [{**hit.passage.to_json(), "score": hit.score} for hit in hits]})
         return
     if not hits:
         note("Nothing found.")

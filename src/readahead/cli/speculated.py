@@ -26,10 +26,11 @@ def table(told: Mapping[str, Any]) -> Iterator[str]:
     Args:
         told: As ``Answer.speculation``; what it lacks is not told.
     """
+    per_forward = 1 + told["num_accepted_tokens"] / max(1, told["num_rounds"])
     yield one_line(
         f"  {told['num_rounds']} rounds · {told['num_draft_tokens']} draft tokens, "
         f"{told['num_accepted_tokens']} accepted ({told['draft_acceptance_rate']:.2f}) · "
-        f"{told['mean_acceptance_length']:.2f} tokens per forward of the target",
+        f"{per_forward:.2f} tokens per forward of the target",
         COLUMNS,
     )
     if "num_drafted_rounds" in told:

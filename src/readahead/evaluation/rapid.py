@@ -224,7 +224,7 @@ def _figures(setting: Setting, rows: Sequence[Row], is_greedy: bool) -> Figures:
         scores=_means((case.metric, value) for case, value in scored),
         groups=_means((group, value) for case, value in scored for group in case.groups),
         acceptance_rate=tally.acceptance_rate if tally else None,
-        mean_acceptance_length=_acceptance_length(tally) if tally else None,
+        mean_acceptance_length=tally.mean_acceptance_length if tally else None,
         acceptance_by_position=_by_position(tally) if tally else None,
         tokens_per_forward=tokens_per_forward,
         mean_gap=mean_gap,
@@ -255,11 +255,6 @@ def _rates(tally: Tally) -> tuple[float, float]:
     num_rounds = max(1, tally.num_rounds)
     num_judged = tally.accepted.total() + num_rounds
     return tally.num_new_tokens / num_rounds, tally.gap / num_judged
-
-
-def _acceptance_length(tally: Tally) -> float:
-    num_drafted_rounds = tally.drafted_at[0]  # each has a first draft token
-    return 1 + tally.accepted.total() / max(1, num_drafted_rounds)
 
 
 def _by_position(tally: Tally) -> tuple[float, ...]:

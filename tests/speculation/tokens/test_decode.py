@@ -16,7 +16,8 @@ from readahead.errors import BackendError, ContextOverflow, VocabularyMismatch
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
-from readahead.speculation.tokens.acceptance import Rule
+from readahead.speculation.tokens.acceptance import Accepted, Rule
+from readahead.speculation.tokens.base import Kind, Proposal
 from readahead.speculation.tokens.drafters import (
     HybridDrafter,
     ModelDrafter,
@@ -372,3 +373,16 @@ def test_the_governor_falls_back_to_plain_decoding(
     told = trace.attributes["speculation"]
     assert isinstance(told, dict)
     assert told["num_draft_tokens"] < 60
+
+
+def test_rounds_without_a_draft_count_for_a_forward_pass_and_not_for_a_draft() -> None:
+    tally = decode.Tally()
+    kind = Kind("lookup", 1)
+    for num_drafted, num_accepted in ((0, 0), (4, 4), (4, 2), (0, 0), (0, 0), (2, 0)):
+        ids = tuple(range(num_drafted))
+        proposal = Proposal(ids, (None,) * num_drafted, (kind,) * num_drafted)
+        tally.add(0.0, proposal, Accepted(num_accepted, 0, ()))
+    told = tally.to_json()
+    assert told["num_drafted_rounds"] == 3
+    assert told["mean_acceptance_length"] == 1 + 6 / 3
+    assert told["tokens_per_forward"] == 1 + 6 / 6

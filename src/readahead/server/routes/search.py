@@ -52,14 +52,4 @@ def hit_json(hit: Hit) -> dict[str, object]:
 
 def passage_json(passage: Passage) -> dict[str, object]:
     """Return a passage as ``show --json`` prints it, with the id of its document."""
-    return {
-        "passage_id": passage.id,
-        "document": passage.document,
-        "document_id": passage.id.partition(".")[0],
-        "heading": passage.heading,
-        "kind": passage.kind,
-        "page": passage.page,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-    }
+    return {**passage.to_json(), "document_id": passage.id.partition(".")[0]}

@@ -18,7 +18,7 @@ function drafted({ confidence, abstained, audit, timing }) {
 }
 
 function written({ confidence, abstained, citations, usage, timing, speculation, method }) {
-  const perForward = speculation?.mean_acceptance_length;
+  const perForward = speculation?.tokens_per_forward;
   const isReused = usage.reused_tokens > 0;
   return [
     usage.completion_tokens > 0 && fact("fact.first", seconds(timing.ttft_s)),

@@ -75,19 +75,30 @@ class Tally:
         return self.accepted.total() / max(1, self.drafted.total())
 
     @property
+    def num_drafted_rounds(self) -> int:
+        """Return in how many rounds anything was drafted: each has a first draft token."""
+        return self.drafted_at[0]
+
+    @property
     def mean_acceptance_length(self) -> float:
-        """Return the tokens that a forward pass of the target is good for, 1 + accepted/rounds."""
+        """Return 1 + accepted tokens / rounds with a draft, as vLLM has it."""
+        return 1 + self.accepted.total() / max(1, self.num_drafted_rounds)
+
+    @property
+    def tokens_per_forward(self) -> float:
+        """Return the tokens that a forward pass of the target is good for, drafted or not."""
         return 1 + self.accepted.total() / max(1, self.num_rounds)
 
     def to_json(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {
             "num_rounds": self.num_rounds,
-            "num_drafted_rounds": sum(num_drafted > 0 for _, num_drafted, _, _ in self.rounds),
+            "num_drafted_rounds": self.num_drafted_rounds,
             "num_draft_tokens": self.drafted.total(),
             "num_accepted_tokens": self.accepted.total(),
             "draft_acceptance_rate": self.acceptance_rate,
             "mean_acceptance_length": self.mean_acceptance_length,
+            "tokens_per_forward": self.tokens_per_forward,
             "drafted": dict(self.drafted),
             "accepted": dict(self.accepted),
             "acceptance_by_position": [
