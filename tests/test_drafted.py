@@ -162,6 +162,18 @@ def test_drafts_without_an_answer_abstain(engine: Engine) -> None:
     json.dumps(answer.audit, allow_nan=False)
 
 
+def test_drafts_that_are_all_cut_off_blame_their_limit_not_the_passages(
+    tmp_path: Path, model: TransformersModel
+) -> None:
+    engine = opened(tmp_path, model, drafts__max_new_tokens=4)
+    long = Scripted(lambda prompt: "lighthouses and their keepers")
+    answer = scripted(engine, long).ask(QUESTION, method="drafts")
+    assert answer.abstained
+    assert answer.notes == (
+        "All of 4 drafts over 4 passages were cut off at their limit (drafts.max_new_tokens).",
+    )
+
+
 def test_several_answers_are_given_where_passages_support_them(
     tmp_path: Path, model: TransformersModel
 ) -> None:

@@ -16,7 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "speculation": BASE | MIDDLE,
     "knowledge": BASE | MIDDLE,
     "reply": BASE | MIDDLE | {"citing"},
-    "turns": {"errors"},
+    "turns": {"errors", "trace"},
     "loading": BASE | MIDDLE | {"turns", "knowledge"},
     "bare": BASE | MIDDLE | {"turns", "loading"},
     "plain": BASE | MIDDLE | {"reply", "turns", "knowledge", "speculation"},

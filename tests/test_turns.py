@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from readahead.errors import InputError
+from readahead.trace import Trace
 from readahead.turns import Turns
 
 
@@ -61,6 +62,46 @@ def test_a_step_waits_for_the_one_that_runs() -> None:
     turns.run(lambda: order.append("quick"))
     thread.join()
     assert order == ["slow", "quick"]
+
+
+def test_a_trace_tells_how_long_the_first_step_waited() -> None:
+    turns, trace = Turns(), Trace("ask")
+    began = threading.Event()
+
+    def slow() -> None:
+        began.set()
+        time.sleep(0.05)
+
+    thread = threading.Thread(target=turns.run, args=(slow,))
+    thread.start()
+    began.wait()
+
+    def steps() -> Generator[int]:
+        with trace.span("prefill"):
+            yield 1
+        yield 2
+
+    list(turns.steps(steps(), trace=trace))
+    thread.join()
+    wait, prefill = trace.spans
+    assert wait.name == "wait"
+    assert wait.duration_s > 0.03
+    assert wait.end_s is not None
+    assert wait.end_s <= prefill.start_s
+
+
+def test_who_has_the_model_does_not_wait_for_it() -> None:
+    turns, trace = Turns(), Trace("ask")
+    turns.run(lambda: turns.run(lambda: 7, trace=trace))
+    assert not trace.spans
+
+
+def test_a_wait_for_a_thread_that_was_ended_is_over() -> None:
+    turns, trace = Turns(), Trace("ask")
+    turns.close()
+    with pytest.raises(InputError):
+        turns.run(lambda: 7, trace=trace)
+    assert trace.spans[0].end_s is not None
 
 
 def test_an_error_in_a_step_reaches_the_caller_and_leaves_the_model_free() -> None:

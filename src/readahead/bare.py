@@ -69,7 +69,7 @@ def stream_bare(
         trace=trace,
     )
     with turns.answer():
-        for piece in turns.steps(pieces):
+        for piece in turns.steps(pieces, trace=trace):
             trace.count("completion_tokens", len(piece.token_ids))
             if piece.text:
                 trace.attributes.setdefault("ttft_s", trace.now_s())
@@ -130,7 +130,7 @@ def echo_bare(
         trace=trace,
     )
     with turns.answer():
-        return turns.run(read)
+        return turns.run(read, trace=trace)
 
 
 def _read(loaded: Loaded, prompt_ids: TokenIds, cancelled: Cancelled, trace: Trace) -> Cache:
@@ -138,9 +138,14 @@ def _read(loaded: Loaded, prompt_ids: TokenIds, cancelled: Cancelled, trace: Tra
     check_room(loaded.target, len(prompt_ids))
     turns, cache = loaded.turns, loaded.target.new_cache()
     unread = torch.tensor([list(prompt_ids[:-1])], dtype=torch.long)
-    read = partial(prefill, loaded.target, unread, cache, cancelled=turns.or_interrupted(cancelled))
+    between = turns.or_interrupted(cancelled)
+
+    def read() -> None:
+        with trace.span("prefill", num_tokens=unread.shape[1]):
+            prefill(loaded.target, unread, cache, cancelled=between)
+
     if unread.numel():
-        with turns.answer(), trace.span("prefill", num_tokens=unread.shape[1]):
-            turns.run(read)
+        with turns.answer():
+            turns.run(read, trace=trace)
         trace.count("computed_tokens", cache.length)
     return cache

@@ -124,7 +124,7 @@ class DraftedRun:
     def _tried(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
         """Return what came of drafting, and tell the breaker how it went."""
         try:
-            hop = self._turns.run_long(partial(self._hop, filter, cancelled))
+            hop = self._turns.run_long(partial(self._hop, filter, cancelled), trace=self._trace)
         except Failed as failure:
             self._breaker.failed(str(failure))
             self._trace.attributes["drafts_error"] = str(failure)
@@ -241,6 +241,8 @@ def notes_of(hop: Hop) -> tuple[str, ...]:
     if selected:
         return ()
     looked_at = f"{len(outcome.drafts)} drafts over {len(outcome.hits)} passages"
+    if outcome.drafts and all(draft.fault == "cut" for draft in outcome.drafts):
+        return (f"All of {looked_at} were cut off at their limit (drafts.max_new_tokens).",)
     if not rated:
         return (f"None of {looked_at} holds an answer.",)
     best = rated[0]

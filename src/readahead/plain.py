@@ -96,7 +96,7 @@ class PlainRun:
             pieces = self._injecting(prompt, hits, reply, filter, cancelled)
         else:
             pieces = self._decoding(prompt, cancelled)
-        yield from reply.events(self._turns.steps(pieces))
+        yield from reply.events(self._turns.steps(pieces, trace=self._trace))
 
     def _decoding(self, prompt: Prompt, cancelled: Cancelled) -> Generator[Piece]:
         """Yield the pieces of an answer, some of whose tokens may be copied and verified.

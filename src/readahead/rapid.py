@@ -180,7 +180,7 @@ class RapidRun:
         notes = [*self._notes, *fitting_notes(prompt)]
         reply = self._reply(prompt.passages, notes)
         pieces = self._pieces(prompt, retrieved, notes, cancelled)
-        yield from reply.events(self._turns.steps(pieces))
+        yield from reply.events(self._turns.steps(pieces, trace=self._trace))
 
     def _document(self, filter: Filter | None) -> str:
         """Return the document that is asked about: the one named, or that of the best passage."""

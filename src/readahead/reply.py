@@ -16,7 +16,10 @@ from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usa
 Event = str | Citation | Answer
 NOTHING_FOUND = "No passage of the knowledge base matches the question."
 RETRIEVAL_SPANS = ("encode", "search", "retrieve")
-CUT_OFF = "The answer was cut off at {} tokens; raise generation.max_new_tokens."
+CUT_OFF = (
+    "The answer was cut off at {} tokens, its limit: "
+    "generation.max_new_tokens, or the request's max_tokens."
+)
 BLENDED = (
     "The passages were read approximately, as cache.reuse is blend: "
     "the answer may differ from that of a full reading."

@@ -6,11 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
 from readahead.errors import InputError
+from readahead.trace import Trace
 
 T = TypeVar("T")
 
@@ -91,8 +92,12 @@ class Turns:
         with suppress(RuntimeError):
             self._thread.submit(function)
 
-    def run_long(self, function: Callable[[], T]) -> T:
+    def run_long(self, function: Callable[[], T], *, trace: Trace | None = None) -> T:
         """Return what ``function`` returns; between its steps other answers may begin, too.
+
+        Args:
+            function: Asks ``cancelled`` between its steps.
+            trace: Gets a ``wait`` span, until it begins.
 
         Raises:
             InputError: The thread was ended.
@@ -105,9 +110,16 @@ class Turns:
             finally:
                 self._is_long = False
 
-        return self.run(alone)
+        return self.run(alone, trace=trace)
 
-    def run(self, function: Callable[[], T], *, is_step: bool = False, begins: bool = False) -> T:
+    def run(
+        self,
+        function: Callable[[], T],
+        *,
+        is_step: bool = False,
+        begins: bool = False,
+        trace: Trace | None = None,
+    ) -> T:
         """Return what ``function`` returns, run by the thread that has the model.
 
         Args:
@@ -116,12 +128,20 @@ class Turns:
                 of something longer.
             begins: Whether an answer begins with it, which may go between two steps of
                 ``run_long``.
+            trace: Gets a ``wait`` span, until the thread is free for it.
 
         Raises:
             InputError: The thread was ended.
         """
         if threading.get_ident() == self._ident:
             return function()
+        with ExitStack() as waiting:
+            if trace is not None:
+                waiting.enter_context(trace.span("wait"))
+                function = _first(waiting.close, function)
+            return self._wait_for(function, is_step=is_step, begins=begins)
+
+    def _wait_for(self, function: Callable[[], T], *, is_step: bool, begins: bool) -> T:
         try:
             if is_step or begins:
                 future = self._queued(function, self._waiting if is_step else self._beginning)
@@ -151,22 +171,25 @@ class Turns:
 
         return between
 
-    def steps(self, items: Generator[T], *, is_step: bool = False) -> Iterator[T]:
+    def steps(
+        self, items: Generator[T], *, is_step: bool = False, trace: Trace | None = None
+    ) -> Iterator[T]:
         """Yield ``items``, having the model while each is made, not while it is used.
 
         Args:
             items: Made by the thread that has the model.
             is_step: Whether the first one is a short step, too; it may read a whole prompt.
+            trace: Gets a ``wait`` span, until the first one is begun.
         """
 
         def make() -> T | _End:
             return next(items, _END)
 
         try:
-            while (item := self.run(make, is_step=is_step, begins=True)) is not _END:
+            while (item := self.run(make, is_step=is_step, begins=True, trace=trace)) is not _END:
                 assert not isinstance(item, _End)
                 yield item
-                is_step = True
+                is_step, trace = True, None
         finally:
             self.run(items.close, is_step=True)
 
@@ -199,6 +222,16 @@ class Turns:
 
     def _enter(self) -> None:
         self._ident = threading.get_ident()
+
+
+def _first(do: Callable[[], object], function: Callable[[], T]) -> Callable[[], T]:
+    """Return ``function`` with ``do`` done in front of it."""
+
+    def both() -> T:
+        do()
+        return function()
+
+    return both
 
 
 def _resolve(future: Future[T], function: Callable[[], T]) -> None:

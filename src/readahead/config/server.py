@@ -33,6 +33,7 @@ class ServerConfig(Section):
     max_choices: int = Field(4, ge=1, le=64, description="of n")
     max_body_bytes: int = Field(4 * 2**20, gt=0, description="of a request that is no upload")
     body_idle_s: float = Field(30.0, gt=0, description="without a byte of a body, until it is cut")
+    body_s: float = Field(1800.0, gt=0, description="that a body may take to come, uploads too")
     max_upload_bytes: int = Field(
         100 * 2**20, gt=0, description="of one upload, all files together"
     )

@@ -106,6 +106,16 @@ class Problem(Exception):
         return JSONResponse(self.body, self.status, headers=self.headers)
 
 
+def ended() -> Problem:
+    """Return what is told while the server ends, and of answers that it cuts off."""
+    return Problem(
+        503,
+        "The server ends. Ask again once it is back.",
+        code="draining",
+        headers={"Retry-After": "10"},
+    )
+
+
 def unsupported(param: str, why: str) -> Problem:
     """Return the problem of a field that is understood and not served."""
     return Problem(400, f"{param} is not supported: {why}", param=param, code="unsupported")
@@ -158,6 +168,9 @@ def _invalid(error: RequestValidationError) -> Problem:
         message = "The body is no JSON object, or not sent as Content-Type: application/json."
         return Problem(400, message, code="json_invalid")
     param = ".".join(where) or None
+    if first["type"] == "extra_forbidden":
+        message = f"{param} is no field of this request; /openapi.json lists those there are."
+        return Problem(400, message, param=param, code="unsupported")
     return Problem(400, f"{param or 'The request'}: {first['msg']}.", param=param, code="invalid")
 
 

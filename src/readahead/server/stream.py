@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 
 from fastapi.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from readahead.server.observability.logs import failed
-from readahead.server.problems import problem_of
+from readahead.server.problems import Problem, ended, problem_of
 
 DONE = b"data: [DONE]\n\n"
 
@@ -24,16 +26,39 @@ async def framed(values: AsyncIterator[Mapping[str, object]]) -> AsyncIterator[b
         async for value in values:
             yield frame(value)
     except Exception as error:
-        problem = problem_of(error)
-        failed(problem.status)
-        yield frame(problem.body)
+        yield _last(problem_of(error))
         return
     yield DONE
 
 
+class Events(StreamingResponse):
+    """A stream of events; where the server cuts it off as it ends, the last one says so."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        is_open = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, sending)
+        except asyncio.CancelledError:
+            if is_open:
+                await send({"type": "http.response.body", "body": _last(ended())})
+            raise
+
+
+def _last(problem: Problem) -> bytes:
+    failed(problem.status)
+    return frame(problem.body)
+
+
 def streamed(values: AsyncIterator[Mapping[str, object]]) -> StreamingResponse:
     """Return the response that sends ``values`` as they come."""
-    return StreamingResponse(
+    return Events(
         framed(values),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

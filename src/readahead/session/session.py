@@ -275,7 +275,7 @@ class Session:
         found = self._found(question, trace)  # while a guess ends its step
         begin = partial(self._start, question, found, request, cancelled, trace)
         # It computes nothing, unless it blends.
-        start = engine.turns.run(begin, is_step=engine.config.cache.reuse == "exact")
+        start = engine.turns.run(begin, is_step=engine.config.cache.reuse == "exact", trace=trace)
         found = start.found
         check_passages(start.prompt, request.max_tokens)
         passages = (*found.context.passages, *start.prompt.passages)
@@ -353,7 +353,7 @@ class Session:
     def _pieces(self, start: Start, saying: Saying, reply: Reply, trace: Trace) -> Iterator[Piece]:
         """Yield the pieces of the answer; what was injected is shown and traced from here on."""
         turns, is_step = self._engine.turns, self._is_short(start)
-        for event in turns.steps(start.events, is_step=is_step):
+        for event in turns.steps(start.events, is_step=is_step, trace=trace):
             saying.push(event)
             if not isinstance(event, Injected):
                 yield event

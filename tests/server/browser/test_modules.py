@@ -97,7 +97,11 @@ def test_the_timeline_shortens_waiting_and_keeps_all_bars_on_the_card(page: Page
         trace = {
             "attributes": {"asked_s": asked_s, "e2e_s": 2.0},
             "counters": {},
-            "spans": [span("prefill", 2.0, 5.0), span("decode", asked_s, asked_s + 2.0)],
+            "spans": [
+                span("prefill", 2.0, 5.0),
+                span("wait", asked_s, asked_s + 0.001),
+                span("decode", asked_s, asked_s + 2.0),
+            ],
         }
         strokes = [[asked_s - at, 1] for at in (1.0, 1.5, 2.0)]
         boxes, width, labels = page.evaluate(LANES, [trace, strokes])

@@ -128,6 +128,29 @@ def test_a_body_that_does_not_go_on_is_cut(path: str) -> None:
     assert b"body_stalled" in sent[1]["body"]
 
 
+def test_a_body_that_trickles_in_is_cut_off_in_the_end() -> None:
+    scope = {"type": "http", "path": "/v1/documents", "method": "POST", "headers": []}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await Request(scope, receive).body()
+        except Problem as problem:  # as the application's handler does
+            await problem.response(scope, receive, send)
+
+    config = ServerConfig(body_idle_s=10, body_s=0.2)
+    asyncio.run(Bodies(app, config)(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert b"more than 0.2 s" in sent[1]["body"]
+
+
 def test_who_has_sent_its_body_may_wait_for_its_answer() -> None:
     scope = {"type": "http", "path": "/v1/search", "method": "POST", "headers": []}
     pending: list[Message] = [{"type": "http.request", "body": b"x", "more_body": False}]

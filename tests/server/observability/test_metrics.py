@@ -61,6 +61,7 @@ def test_an_answer_is_counted(service: Service, client: TestClient) -> None:
     assert seen["e2e_request_latency_seconds_sum", "plain"] == answer.timing.e2e_s
     assert seen["retrieval_seconds_sum", "plain"] == answer.timing.retrieval_s > 0
     assert seen["prefill_seconds_sum", "plain"] == answer.timing.prefill_s > 0
+    assert 0 < seen["model_wait_seconds_sum", "plain"] < answer.timing.ttft_s
     assert seen["prefix_cache_queries_total"] == 0  # a plain answer asks no cache
     assert seen["documents"] == 3
 

@@ -1,7 +1,9 @@
 import builtins
 import json
+import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -105,3 +107,15 @@ def test_a_server_sends_to_a_real_collector_and_flushes_at_its_end(
     assert path == "/v1/traces"
     assert b"chat tiny" in body and b"gen_ai.usage.input_tokens" in body
     assert b"Baikal" not in body
+
+
+def test_a_receiver_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, answers nothing
+        monkeypatch.setenv(ENDPOINT, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr("readahead.server.observability.spans.CLOSE_S", 0.2)
+        spans = open_telemetry(OFF)
+        assert spans is not None
+        spans.saw(Trace("ask", method="plain", target="tiny"))
+        begun_s = time.monotonic()
+        spans.close()
+        assert 0.2 <= time.monotonic() - begun_s < 2

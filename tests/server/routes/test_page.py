@@ -27,7 +27,9 @@ TEXTS = [
     ("card", "bad"),
     ("soft", "tint"),
 ]
-LANES = [f"lane-{name}" for name in ("typing", "gate", "retrieval", "prefill", "draft", "decode")]
+LANES = [
+    f"lane-{name}" for name in ("typing", "gate", "retrieval", "wait", "prefill", "draft", "decode")
+]
 
 
 def text_of(name: str) -> str:

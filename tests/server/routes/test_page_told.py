@@ -44,6 +44,7 @@ SAYING = {
     "documents/jsonl.py": ("_reason", "_read_line"),
     "server/jobs.py": ("_index", "_reason"),
     "server/problems.py": ("_invalid",),
+    "server/guard/bodies.py": ("_reason",),
 }
 # Modules whose constants are shown.
 CONSTANTS = (

@@ -16,7 +16,7 @@ FRAMING_BYTES = 64 * 1024  # what multipart puts around the files of one upload
 
 
 class Bodies:
-    """Middleware: answers 413 as soon as a body is known to be too long, 408 if it stops coming.
+    """Middleware: answers 413 once a body is known to be too long, 408 if it comes too slowly.
 
     The body of an upload is handed on as it comes. Any other is short, and read as a whole first:
     no route begins on half of one.
@@ -34,7 +34,7 @@ class Bodies:
         is_upload = scope["path"] == UPLOADS and scope["method"] == "POST"
         config = self._config
         max_bytes = config.max_upload_bytes + FRAMING_BYTES if is_upload else config.max_body_bytes
-        receive = _Patient(receive, config.body_idle_s)
+        receive = _Patient(receive, config.body_idle_s, config.body_s)
         if _announced(scope) > max_bytes:
             await _too_long(max_bytes).response(scope, receive, send)
         elif is_upload:
@@ -71,31 +71,35 @@ class Bodies:
 
 
 class _Stalled(Problem):
-    """A body does not go on."""
+    """A body does not go on, or takes too long."""
 
 
 class _Patient:
-    """Receives a body, and gives up when it does not go on; waits for ever for what comes then."""
+    """Receives a body, but neither for ever nor where it stops; then waits as long as it takes."""
 
-    def __init__(self, receive: Receive, idle_s: float) -> None:
+    def __init__(self, receive: Receive, idle_s: float, whole_s: float) -> None:
         self._receive = receive
         self._idle_s = idle_s
+        self._whole_s = whole_s
+        self._end_s = asyncio.get_running_loop().time() + whole_s
         self._is_whole = False
 
     async def __call__(self) -> Message:
         if self._is_whole:
             return await self._receive()
+        left_s = self._end_s - asyncio.get_running_loop().time()
         try:
-            message = await asyncio.wait_for(self._receive(), self._idle_s)
+            message = await asyncio.wait_for(self._receive(), max(0.0, min(self._idle_s, left_s)))
         except TimeoutError:
             self._is_whole = True  # whoever asks now waits for the client to leave
-            raise _Stalled(
-                408,
-                f"Nothing of the body came for {self._idle_s:g} s. Send it again.",
-                code="body_stalled",
-            ) from None
+            raise _Stalled(408, self._reason(left_s), code="body_stalled") from None
         self._is_whole = not message.get("more_body", False)
         return message
+
+    def _reason(self, left_s: float) -> str:
+        if left_s < self._idle_s:
+            return f"The body took more than {self._whole_s:g} s to come. Send less, or faster."
+        return f"Nothing of the body came for {self._idle_s:g} s. Send it again."
 
 
 class _Upload:

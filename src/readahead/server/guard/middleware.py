@@ -19,7 +19,7 @@ from readahead.server.guard.hosts import is_allowed
 from readahead.server.guard.keys import Key
 from readahead.server.guard.unread import Unread
 from readahead.server.observability.logs import RequestLog
-from readahead.server.problems import Problem
+from readahead.server.problems import Problem, ended
 from readahead.server.state import Caller, Service
 
 OPEN = "/health"  # the one path that needs no key
@@ -104,12 +104,7 @@ class Guard:
         if scope["method"] not in _SAFE:
             self._check_origin(headers)
         if self._service.draining.has_begun:
-            raise Problem(
-                503,
-                "The server ends. Ask again once it is back.",
-                code="draining",
-                headers={"Retry-After": "10"},
-            )
+            raise ended()
         if key is None:
             return Caller()
         self._check_budgets(key, scope)

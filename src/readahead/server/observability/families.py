@@ -82,6 +82,12 @@ COUNTED = (
         buckets=_STEP_S,
     ),
     _histogram(
+        "model_wait_seconds",
+        "Of an answer spent waiting for the model, which was busy, before its first step",
+        "method",
+        buckets=_STEP_S,
+    ),
+    _histogram(
         "prefill_seconds",
         "Of an answer spent on reading its prompt after the question; 0 where it was done ahead",
         "method",

@@ -24,20 +24,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from readahead.server.problems import Problem, problem_of
+from readahead.server.problems import ended, problem_of
 from readahead.trace import Trace
 
 HEADER = "X-Request-Id"
 CLIENT_CLOSED = 499
-QUIET = frozenset({"/health", "/ready", "/metrics"})
-"""Asked by machines every few seconds: logged as ``debug`` as long as all is well."""
+QUIET = frozenset({"/health", "/ready", "/metrics", "/static/{file}"})
+"""Asked by machines all the time: logged as ``debug`` as long as all is well."""
 _HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_CUT_OFF = Problem(
-    503,
-    "The server ended before there was an answer. Ask again once it is back.",
-    code="draining",
-    headers={"Retry-After": "10"},
-)
 _log = logging.getLogger("readahead.server")
 
 
@@ -129,7 +123,7 @@ class RequestLog:
             one.status = CLIENT_CLOSED
         except asyncio.CancelledError:  # the server ends, and waits for nobody any more
             if not one.status:
-                await _CUT_OFF.response(scope, receive, sending)
+                await ended().response(scope, receive, sending)
             raise
         except Exception as error:
             if one.status:  # the response is on its way; whoever holds the connection cuts it

@@ -92,6 +92,7 @@ class Metrics:
         if method != "bare":
             retrieval_s = sum(trace.total_s(name, since_s) for name in RETRIEVAL_SPANS)
             self._observe("retrieval_seconds", retrieval_s, method)
+        self._observe("model_wait_seconds", trace.total_s("wait", since_s), method)
         self._observe("prefill_seconds", trace.total_s("prefill", since_s), method)
         if why := abstention_of(trace):
             self._add("abstentions_total", 1, method, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 from opentelemetry.context import Context
@@ -27,6 +28,7 @@ from readahead.server.observability.outcomes import (
 from readahead.trace import Span, Trace
 
 PREFIX = "readahead."
+CLOSE_S = 5.0
 REQUEST, AHEAD = "request", "read ahead"
 _WORDS = frozenset({"error", "moment", "policy"})  # attributes whose text is the program's own
 _OPERATIONS = {"completion": genai.TEXT_COMPLETION}  # by the kind of a trace
@@ -49,8 +51,10 @@ class Spans:
         self._with_text = with_text
 
     def close(self) -> None:
-        """Send what waits."""
-        self._provider.shutdown()
+        """Send what waits, for ``CLOSE_S`` at most: a receiver that hangs holds up no end."""
+        closing = Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(CLOSE_S)
 
     def saw(self, trace: Trace) -> None:
         """Tell of a finished trace, as part of the trace that its client named, if it did."""
@@ -167,7 +171,8 @@ class _Drawing:
 
 def _provider() -> TracerProvider:
     own = Resource({"service.name": "readahead", "service.version": __version__})
-    return TracerProvider(resource=own.merge(OTELResourceDetector().detect()))
+    resource = own.merge(OTELResourceDetector().detect())
+    return TracerProvider(resource=resource, shutdown_on_exit=False)  # ``close`` does that
 
 
 def _parent() -> Context:

@@ -17,7 +17,9 @@ import { told } from "./told.js";
 const LONG_GAP_S = 3; // in which nothing happened: drawn shorter
 const GAP_SHARE = 0.08; // of all that is drawn in full
 const MIN_GAP_S = 0.1;
+const MIN_WAIT_S = 0.005; // below, nobody waited
 const LANE_OF = {
+  wait: "wait",
   encode: "retrieval", search: "retrieval", retrieve: "retrieval", topic: "retrieval",
   suggest: "prefill", reuse: "prefill", blend: "prefill", prefill: "prefill",
   draft: "draft", verify: "draft", score: "draft", refine: "draft", split: "draft",
@@ -25,7 +27,7 @@ const LANE_OF = {
   decode: "decode",
 };
 const SEVERAL_MARKS = new Set(["draft", "verify", "drafter_decode"]); // told round by round instead
-export const LANES = ["typing", "gate", "retrieval", "prefill", "draft", "decode"];
+export const LANES = ["typing", "gate", "retrieval", "wait", "prefill", "draft", "decode"];
 
 /**
  * Return what to draw.
@@ -44,6 +46,7 @@ export function lanesOf(trace, strokes = []) {
     if (aside.some((whole) => isWithin(span, whole))) continue;
     if (span.name === "guess" || span.name === "inject") lanes.gate.push(gate(span));
     const key = LANE_OF[span.name];
+    if (span.name === "wait" && span.busy_s < MIN_WAIT_S) continue;
     if (!key || (rounds.length && SEVERAL_MARKS.has(span.name))) continue;
     lanes[key].push(bar(span, asked, end));
   }

@@ -17,7 +17,7 @@ export const ZH_SERVER = {
   // Notes of an answer.
   "No passage of the knowledge base matches the question.": "知识库中没有与问题相符的段落。",
   "No answer is certain enough.": "没有足够确定的答案。",
-  "The answer was cut off at {n} tokens; raise generation.max_new_tokens.": "回答在 {n} 个词元处被截断；可调高 generation.max_new_tokens。",
+  "The answer was cut off at {n} tokens, its limit: generation.max_new_tokens, or the request's max_tokens.": "回答在 {n} 个词元处被截断，这是它的上限：generation.max_new_tokens，或请求中的 max_tokens。",
   "The passages were read approximately, as cache.reuse is blend: the answer may differ from that of a full reading.": "段落是近似读取的（cache.reuse 为 blend）：回答可能与完整读取时不同。",
   "Part of the prompt was read from a packed prefix (cache.storage): the answer may differ from that of a full reading.": "提示的一部分取自压缩保存的前缀（cache.storage）：回答可能与完整读取时不同。",
   "{n} of the passages found did not fit into the context.": "找到的段落中有 {n} 个放不进上下文。",
@@ -33,6 +33,7 @@ export const ZH_SERVER = {
   "Answered plainly, because {why}.": "改用普通回答，因为{why}。",
   "Answered in {n} steps: {text}": "分 {n} 步回答：{text}",
   "The passages support {n} different answers.": "段落支持 {n} 个不同的回答。",
+  "All of {why} were cut off at their limit (drafts.max_new_tokens).": "{why}，全部在上限处被截断（drafts.max_new_tokens）。",
   "None of {why} holds an answer.": "{why}，其中都没有答案。",
   "{n} drafts over {m} passages": "根据 {m} 个段落写了 {n} 份草稿",
   "Of {why} the best answer, “{text}”, is right with probability {p}, below {bar} (drafts.threshold); it stands in {n} of the passages.": "{why}，最好的回答“{text}”正确的概率为 {p}，低于 {bar}（drafts.threshold）；有 {n} 个段落提到它。",
@@ -126,6 +127,9 @@ export const ZH_SERVER = {
 
   // Errors.
   "The server failed; its log says where.": "服务器出错；日志中有说明。",
+  "Nothing of the body came for {n} s. Send it again.": "{n} 秒内没有收到请求内容。请重新发送。",
+  "The body took more than {n} s to come. Send less, or faster.": "请求内容用了超过 {n} 秒还没有收完。请发送得少一些，或快一些。",
+  "{name} is no field of this request; /openapi.json lists those there are.": "这个请求没有 {name} 字段；/openapi.json 列出了所有字段。",
   "The server ends. Ask again once it is back.": "服务器正在停止。请等它恢复后再问。",
   "The client has left.": "客户端已离开。",
   "{n} requests wait already, the most there may be. Try again in {s} s.": "已有 {n} 个请求在等待，达到上限。请 {s} 秒后再试。",
