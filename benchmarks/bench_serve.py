@@ -279,6 +279,7 @@ async def yielding(clients: Clients, questions: Iterator[str], num: int) -> dict
     found: dict[str, float] = {}
     for num_streams, pause_s, end in ((1, PAUSE_S, ".sparse"), (BUSY_STREAMS, 0.0, "")):
         ttft_s: dict[bool, list[float]] = {False: [], True: []}
+        wait_s: dict[bool, list[float]] = {False: [], True: []}
         for number in range(2 * max(1, num // (2 * ROUND))):
             is_typing = number % 2 == 1
             typists = [
@@ -286,18 +287,27 @@ async def yielding(clients: Clients, questions: Iterator[str], num: int) -> dict
                 for _ in range(NUM_TYPISTS * is_typing)
             ]
             asked = list(islice(questions, ROUND * num_streams))
+            waited_s = await waited(clients)
             async with meanwhile(*typists):
                 answers = await closed_loop(
                     clients, asked, num_streams, pause_s=pause_s, method="plain"
                 )
             ttft_s[is_typing] += [answer.ttft_s for answer in answers]
+            wait_s[is_typing].append((await waited(clients) - waited_s) / len(answers))
         middle = {is_typing: float(np.median(values)) for is_typing, values in ttft_s.items()}
         found |= {
             f"live{end}.ttft_with_typing_ratio": middle[True] / middle[False],
             f"live{end}.ttft_with_typing_s": middle[True],
             f"live{end}.ttft_s": middle[False],
+            f"live{end}.wait_with_typing_s": float(np.mean(wait_s[True])),
+            f"live{end}.wait_s": float(np.mean(wait_s[False])),
         }
     return found
+
+
+async def waited(clients: Clients) -> float:
+    """Return how long all plain answers together have waited for the model, which was busy."""
+    return (await clients.metrics())['readahead_model_wait_seconds_sum{method="plain"}']
 
 
 async def short_and_long(served: Served, clients: Clients, num: int) -> dict[str, float]:

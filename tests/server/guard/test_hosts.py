@@ -1,3 +1,4 @@
+import asyncio
 import socket
 from contextlib import closing
 
@@ -19,6 +20,25 @@ def test_this_machine_is_served_without_a_key(host: str) -> None:
     with closing(hosts.bind(config(host), has_keys=False)) as listener:
         assert listener.getsockname()[0].startswith(("127.", "::1"))
         assert hosts.url_of(listener).startswith(("http://127.", "http://[::1]:"))
+
+
+def test_pieces_of_an_answer_are_sent_at_once() -> None:
+    async def accepted() -> int:
+        is_off = asyncio.get_running_loop().create_future()
+
+        async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            own = writer.get_extra_info("socket")
+            is_off.set_result(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = hosts.bind(config("127.0.0.1"), has_keys=False)
+        async with await asyncio.start_server(note, sock=listener):
+            _, client = await asyncio.open_connection(*listener.getsockname())
+            told = int(await is_off)
+            client.close()
+            return told
+
+    assert asyncio.run(accepted()) == 1
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "0", "::", "::ffff:0.0.0.0", "192.0.2.1"])

@@ -28,7 +28,9 @@ def bind(config: ServerConfig, *, has_keys: bool) -> socket.socket:
             f"Others could reach {config.host} ({address[0]}), and there is no API key.",
             remedy=f"Make one: readahead keys add NAME, or set {VARIABLE}; or use 127.0.0.1.",
         )
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: only then asyncio sends each piece of an answer at once. Without, the
+    # second waits until the client has acknowledged the first, for up to 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
