@@ -33,6 +33,7 @@ EVERY_S = 1.0  # between two looks at the queue
 BUSY_STREAMS = 4
 NUM_TYPISTS = 4
 PAUSE_S = 1.0  # between two live answers, where there is to be time to read ahead
+WAITED = 'readahead_model_wait_seconds_sum{method="plain"}'
 ROUND = 4  # live answers a stream, with typists or without
 LONG = "Tell a long story about {}. " + "It is to be told slowly, with every detail. " * 45
 LONG_TOKENS = 256
@@ -307,7 +308,7 @@ async def yielding(clients: Clients, questions: Iterator[str], num: int) -> dict
 
 async def waited(clients: Clients) -> float:
     """Return how long all plain answers together have waited for the model, which was busy."""
-    return (await clients.metrics())['readahead_model_wait_seconds_sum{method="plain"}']
+    return (await clients.metrics()).get(WAITED, 0.0)
 
 
 async def short_and_long(served: Served, clients: Clients, num: int) -> dict[str, float]:
