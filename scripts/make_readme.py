@@ -143,7 +143,7 @@ def token_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
 
 def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
     """Return the rows on the server."""
-    load, typed = found["serve"], found["serve-typing"]
+    load, typed, live = found["serve"], found["serve-typing"], found["serve-live"]
     before_mb = load["rss_mb"] - load["rss_growth_mb"]
     return [
         (
@@ -159,8 +159,14 @@ def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
             "time to first token over HTTP, typed into a session, of the plain time",
             f"{typed['typing.ttft_ratio']:.2f}",
             f"median {typed['typing.ttft_s']:.2f} s, plainly {typed['plain.ttft_s']:.2f} s; "
-            f"{typed['typing.busy.ttft_ratio']:.2f} beside four streams; a live answer beside four "
-            f"typists: {typed['live.sparse.ttft_with_typing_ratio']:.2f} of the time without",
+            f"{typed['typing.busy.ttft_ratio']:.2f} beside four streams",
+            "bench_serve.py --requests 0",
+        ),
+        (
+            "a live answer's time to first token beside four people who type, of that without",
+            f"{live['live.sparse.ttft_with_typing_ratio']:.2f}",
+            f"{live['live.sparse.wait_with_typing_s']:.2f} s of it waiting for one step of a guess; "
+            f"{live['live.ttft_with_typing_ratio']:.2f} where answers leave no time for guesses",
             "bench_serve.py --requests 0",
         ),
     ]

@@ -26,8 +26,8 @@ from fit_staying import K, examples
 from readahead.config import PrefetchConfig
 from readahead.evaluation.typing import PAUSE_S, strokes
 from readahead.lm.weights import resolve
-from readahead.session.worker import Typed as Line
-from readahead.session.worker import settles_after_s
+from readahead.session.line import Typed as Line
+from readahead.session.line import settles_after_s
 from readahead.speculation.retrieval.order import order_passages
 from readahead.speculation.retrieval.plan import plan_passages
 from readahead.speculation.retrieval.typed import complete_part, looks_finished

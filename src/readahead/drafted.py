@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypedDict
 
-from readahead.errors import InputError
+from readahead.errors import InputError, outline
 from readahead.knowledge import KnowledgeBase
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import CHINESE, wording
@@ -134,10 +134,10 @@ class DraftedRun:
             raise Failed(f"drafting refused: {error.message.rstrip('.')}") from error
         # Whatever fails in here, plain RAG can still answer.
         except Exception as error:
-            told = str(error).rstrip(".") or type(error).__name__
-            reason = f"drafting failed: {told}"
+            told = outline(error)
+            reason = f"drafting failed: {told.rstrip('.')}"
             self._breaker.failed(reason)
-            self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {error}"
+            self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {told}"
             raise Failed(reason) from error
         outcome = hop.outcome
         if outcome.answers or not (outcome.is_cancelled or outcome.hits):

@@ -37,6 +37,14 @@ class ReadaheadError(Exception):
         return f"{self.message} {self.remedy}".strip()
 
 
+def outline(error: Exception) -> str:
+    """Return what went wrong as whoever asks may know it: without the folders of this machine."""
+    if isinstance(error, StoreError):
+        return "the documents cannot be read or written"
+    told = error.message if isinstance(error, ReadaheadError) else str(error)
+    return told or type(error).__name__
+
+
 class InputError(ReadaheadError):
     """A question, an option or a file that the user gave is not usable."""
 

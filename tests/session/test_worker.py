@@ -4,32 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from readahead.config import PrefetchConfig
+from readahead.errors import StoreError
 from readahead.lm.base import Cache
 from readahead.lm.model import TransformersModel
 from readahead.session import Session
-from readahead.session.worker import GOES_FIRST, Typed, settles_after_s
+from readahead.session.worker import GOES_FIRST
 from tests.session.test_session import QUICK, until
 from tests.test_engine import QUESTION, open_engine
-
-CONFIG = PrefetchConfig(settle_s=0.12, rest_s=0.3)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds", "settles_s"),
-    [
-        ("w", 0.0, 0.12),  # the first stroke
-        ("what is this", 11 * 0.05, 0.12),  # 50 ms between strokes
-        ("what is this", 11 * 0.1, 0.15),
-        ("what is this", 11 * 0.4, 0.3),  # a rest
-        ("pasted in one go", 0.0, 0.12),
-    ],
-)
-def test_a_word_settles_at_the_pace_of_the_typist(
-    text: str, seconds: float, settles_s: float
-) -> None:
-    typed = Typed(text, 5.0, 5.0 + seconds)
-    assert settles_after_s(typed, CONFIG) == pytest.approx(settles_s)
 
 
 def test_a_settled_question_is_read_before_the_line_rests(
@@ -42,6 +23,21 @@ def test_a_settled_question_is_read_before_the_line_rests(
         until(lambda: len(session.status.passages) > 0)
         assert session.status.num_tokens > 0
         assert session.status.num_answer_tokens <= 1  # more only once it rests
+
+
+def test_no_folder_is_named_where_a_guess_fails(
+    tmp_path: Path, model: TransformersModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine(tmp_path, model, **QUICK)
+
+    def failing(*args: object, **kwargs: object) -> object:
+        raise StoreError(f"{tmp_path} is damaged.")
+
+    with Session(engine) as session:
+        monkeypatch.setattr(engine.knowledge, "search", failing)
+        session.type(QUESTION)
+        until(lambda: bool(session.status.reason))
+        assert session.status.reason == "the documents cannot be read or written"
 
 
 def test_what_is_being_read_is_told_while_it_is(

@@ -15,38 +15,28 @@ from functools import partial
 from typing import Literal
 
 from readahead.config import PrefetchConfig
-from readahead.errors import ReadaheadError
+from readahead.errors import ReadaheadError, outline
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import Prompt
+from readahead.session.line import (
+    NOTHING,
+    Typed,
+    can_finish,
+    next_change_s,
+    stage_of,
+    state_of,
+    too_early_s,
+)
 from readahead.speculation.retrieval.guess import Request
 from readahead.speculation.retrieval.prefetch import Prefetcher
-from readahead.speculation.retrieval.typed import complete_part, looks_finished
 from readahead.trace import Trace
 from readahead.turns import Turns
 
 _Task = Literal["finish", "guess", "warm", "suggest"]
 _URGENT = ("finish", "guess")  # for typed text; the others leave as soon as one of these waits
-STROKES_TO_SETTLE = 1.5
 SLICE_S = 0.5  # of the model's time, before another session's guess for typed text
 GOES_FIRST = "An answer is being written, which goes first."
 _RETRY_S = 0.05  # until an answer of another session has ended
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """What stands in the input line.
-
-    Attributes:
-        first_s: When its first key was struck, on the clock of the process.
-        last_s: When its last one was.
-    """
-
-    text: str
-    first_s: float
-    last_s: float
-
-
-_NOTHING = Typed("", 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +63,6 @@ class Status:
 def _titles(prompt: Prompt | None) -> tuple[str, ...]:
     passages = prompt.passages if prompt else ()
     return tuple(" > ".join(passage.heading) or passage.document for passage in passages)
-
-
-def settles_after_s(typed: Typed, config: PrefetchConfig) -> float:
-    """Return after how many seconds without a stroke the last word counts as whole.
-
-    A slow typist's strokes are further apart, within a word, too.
-    """
-    stroke_s = (typed.last_s - typed.first_s) / max(1, len(typed.text) - 1)
-    return min(config.rest_s, max(config.settle_s, STROKES_TO_SETTLE * stroke_s))
 
 
 class Worker:
@@ -200,7 +181,7 @@ class Worker:
                     self._wake.wait(self._patience_s())
                 if self._is_over:
                     return
-                typed = self._typed or _NOTHING
+                typed = self._typed or NOTHING
             assert task is not None
             is_urgent = task in _URGENT
             self._turns.run_guess(partial(self._do, task, typed), is_urgent=is_urgent)
@@ -216,54 +197,27 @@ class Worker:
             return None
         if typed is None:
             return None if "suggest" in self._done else "suggest"
-        if self._time_left_s(typed) > 0:
+        if too_early_s(typed, self._config) > 0:
             return None
-        state = self._state_of(typed)
-        if self._can_finish(typed):
+        state = state_of(typed, self._config)
+        if can_finish(typed, self._config):
             # Once to read it all and, when no key has moved for long enough, once to decode.
-            return None if self._done.get("finish") == self._stage(typed) else "finish"
+            return None if self._done.get("finish") == stage_of(typed, self._config) else "finish"
         if self._done.get("guess") != state:
             return "guess"
         _, is_settled = state
         return "warm" if is_settled and self._done.get("warm") != state else None
-
-    def _can_finish(self, typed: Typed) -> bool:
-        """Return whether the line stands still and reads like a whole question."""
-        return self._state_of(typed)[1] and looks_finished(typed.text)
-
-    def _stage(self, typed: Typed) -> tuple[str, bool]:
-        """Return the line, and whether no key has moved for so long that Enter is likely."""
-        return typed.text.strip(), time.monotonic() - typed.last_s >= self._config.rest_s
-
-    def _state_of(self, typed: Typed) -> tuple[str, bool]:
-        """Return how much of the line is certain, and whether its last word is, too."""
-        is_settled = time.monotonic() - typed.last_s >= settles_after_s(typed, self._config)
-        return typed.text.strip() if is_settled else complete_part(typed.text), is_settled
-
-    def _time_left_s(self, typed: Typed) -> float:
-        """Return how long it is too early for a guess."""
-        now_s = time.monotonic()
-        return max(
-            typed.first_s + self._config.min_typing_s - now_s,
-            typed.last_s + self._config.debounce_s - now_s,
-        )
 
     def _patience_s(self) -> float | None:
         """Return in how many seconds something may be due though no key is struck."""
         typed = self._typed
         if self._turns.is_answering:
             return _RETRY_S
-        if typed is None:
-            return None
-        quiet_s = time.monotonic() - typed.last_s
-        pauses_s = (settles_after_s(typed, self._config), self._config.rest_s)
-        left_s = [self._time_left_s(typed), *(pause_s - quiet_s for pause_s in pauses_s)]
-        later = [left for left in left_s if left > 0]
-        return min(later, default=None)
+        return None if typed is None else next_change_s(typed, self._config)
 
     def _do(self, task: _Task, typed: Typed) -> None:
-        part, is_settled = self._state_of(typed)
-        stage = self._stage(typed)
+        part, is_settled = state_of(typed, self._config)
+        stage = stage_of(typed, self._config)
         gives_way = self._giving_way(task)
 
         def cancelled() -> bool:
@@ -283,7 +237,7 @@ class Worker:
             # A guess that fails costs nothing: the question, once asked, says what is wrong. What
             # it had half read is not relied on.
             self._prefetcher.reset()
-            is_done, reason = True, error.message
+            is_done, reason = True, outline(error)
         # Nor must a fault of ours cost more than the reading ahead of this session.
         except Exception as error:
             self._prefetcher.reset()
@@ -357,7 +311,7 @@ class Worker:
             return now is not None or task != "suggest"
         if task != "guess":
             return now.text != typed.text
-        return self._can_finish(now) or self._state_of(now)[0] != part
+        return can_finish(now, self._config) or state_of(now, self._config)[0] != part
 
     def _current_status(self, reason: str) -> Status:
         prefetcher = self._prefetcher

@@ -32,6 +32,7 @@ def test_an_answer_that_nothing_supports_says_so(
     page: Page, shoot: Callable[[Page, str], None]
 ) -> None:
     expect(page.locator(".welcome")).to_contain_text("or says that none does")
+    expect(page.locator(".welcome")).to_contain_text("lake.md")
     ask(page)
     expect(page.locator(".unsupported")).to_have_text("No source supports this answer")
     expect(page.locator("#said")).to_contain_text("No source supports this answer")

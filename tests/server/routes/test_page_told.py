@@ -35,6 +35,7 @@ BEFORE = {"server/run.py", "server/guard/keys.py", "server/guard/hosts.py"}  # b
 SAYING = {
     "speculation/retrieval/gate.py": ("wait", "decide"),
     "speculation/answers/choose.py": ("_by_probability", "reason", "_not_worth", "_against"),
+    "errors.py": ("outline",),
     "session/worker.py": ("_do",),
     "drafted.py": ("notes_of", "_insufficient", "_tried"),
     "engine.py": ("_drafted",),

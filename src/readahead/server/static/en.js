@@ -32,6 +32,9 @@ export const EN = {
     "Passages are looked up and read while you type, and each guess is checked when you press Enter. " +
     "An answer shows the places in your documents that support it, or says that none does.",
   welcomeLibrary: "Add documents in the library",
+  welcomeDocuments: "It answers from {names}",
+  welcomeOpen: "See or add documents",
+  listComma: ", ",
   turnLabel: "Question: {question}",
   thinking: "Reading the passages",
   answered: "Answered, {n} source.|Answered, {n} sources.",

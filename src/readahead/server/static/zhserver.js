@@ -12,6 +12,7 @@ export const ZH_SERVER = {
   "no word yet that says what it is about": "还没有说明主题的词",
   "the passages may still change": "段落可能还会变化",
   "nothing was found": "没有找到任何内容",
+  "the documents cannot be read or written": "文档无法读取或写入",
   "a fault: {name}: {text}": "故障：{name}：{text}",
 
   // Notes of an answer.
