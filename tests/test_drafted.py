@@ -276,6 +276,19 @@ def test_parts_that_were_answered_before_one_failed_are_kept(engine: Engine) -> 
     assert (audit["drafts"], audit["fell_back"]) == ([], "drafting failed: The device is lost")
 
 
+def test_a_fault_is_told_by_its_name_and_logged_in_full(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(prompt: str) -> str:
+        raise OSError("no /home/someone/secret")
+
+    answer = scripted(engine, Scripted(breaks)).ask(QUESTION, method="drafts")
+    assert answer.notes[0] == "Answered plainly, because drafting failed: OSError."
+    trace = json.dumps(engine.knowledge.store.trace(answer.trace_id))
+    assert "secret" not in trace + json.dumps(answer.audit)
+    assert "OSError: no /home/someone/secret" in caplog.text
+
+
 def test_after_three_failures_drafting_rests_and_is_tried_again(engine: Engine) -> None:
     clock = [0.0]
     engine.breaker = Breaker(3, 30.0, now_s=lambda: clock[0])

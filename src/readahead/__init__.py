@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ _HOMES = {
     "load_config": "readahead.config",
     "pull": "readahead.lm.weights",
 }
+
+logging.getLogger("readahead").addHandler(logging.NullHandler())  # who wants it logged says so
 
 __all__ = [
     "Answer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from readahead.turns import Turns
 from readahead.types import Hit
 
 METHOD = "drafts"
+_log = logging.getLogger("readahead.drafts")
 UNCERTAIN = "No answer is certain enough."
 UNCERTAIN_CHINESE = "没有足够确定的答案。"
 
@@ -134,6 +136,7 @@ class DraftedRun:
             raise Failed(f"drafting refused: {error.message.rstrip('.')}") from error
         # Whatever fails in here, plain RAG can still answer.
         except Exception as error:
+            _log.exception("drafting failed")
             told = outline(error)
             reason = f"drafting failed: {told.rstrip('.')}"
             self._breaker.failed(reason)

@@ -38,11 +38,13 @@ class ReadaheadError(Exception):
 
 
 def outline(error: Exception) -> str:
-    """Return what went wrong as whoever asks may know it: without the folders of this machine."""
+    """Return what went wrong as whoever asks may know it: with no folder and no text of a fault.
+
+    The rest is for the log.
+    """
     if isinstance(error, StoreError):
         return "the documents cannot be read or written"
-    told = error.message if isinstance(error, ReadaheadError) else str(error)
-    return told or type(error).__name__
+    return error.message if isinstance(error, ReadaheadError) else type(error).__name__
 
 
 class InputError(ReadaheadError):

@@ -115,7 +115,7 @@ def test_every_stroke_counts_from_the_first_letter_on(engine: Engine, session: S
 
 
 def test_a_fault_of_a_guess_costs_no_answer(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*args: object, **kwargs: object) -> bool:
         raise KeyError("oops")
@@ -125,7 +125,8 @@ def test_a_fault_of_a_guess_costs_no_answer(
     with Session(engine) as session:
         session.type(QUESTION)
         until(lambda: session._worker.fault is not None)
-        assert session.status.reason == "a fault: KeyError: 'oops'"
+        assert session.status.reason == "a fault: KeyError"
+        assert "KeyError: 'oops'" in caplog.text
         answer = submit(session, QUESTION)
         assert answer.text == engine.ask(QUESTION).text
         session.type(QUESTION)  # harmless

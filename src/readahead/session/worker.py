@@ -7,6 +7,7 @@ leaves it to the next after ``SLICE_S``, and goes on where it was when its turn 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Literal
 
 from readahead.config import PrefetchConfig
-from readahead.errors import ReadaheadError, outline
+from readahead.errors import InputError, ReadaheadError, outline
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import Prompt
 from readahead.session.line import (
@@ -36,6 +37,7 @@ _Task = Literal["finish", "guess", "warm", "suggest"]
 _URGENT = ("finish", "guess")  # for typed text; the others leave as soon as one of these waits
 SLICE_S = 0.5  # of the model's time, before another session's guess for typed text
 GOES_FIRST = "An answer is being written, which goes first."
+_log = logging.getLogger("readahead.session")
 _RETRY_S = 0.05  # until an answer of another session has ended
 
 
@@ -171,8 +173,11 @@ class Worker:
     def _work(self) -> None:
         try:
             self._work_until_over()
+        except InputError as error:  # the engine was closed
+            self.fault = error
         except Exception as error:
             self.fault = error
+            _log.exception("reading ahead ended")
 
     def _work_until_over(self) -> None:
         while True:
@@ -229,6 +234,7 @@ class Worker:
             return
         # Held here, too: the answer may take it over before this step ends.
         trace = self._trace = self._trace or self._new_trace()
+        fault = None
         try:
             self._refresh()
             is_done = self._step(task, typed, is_settled, stage[1], cancelled, trace)
@@ -237,17 +243,19 @@ class Worker:
             # A guess that fails costs nothing: the question, once asked, says what is wrong. What
             # it had half read is not relied on.
             self._prefetcher.reset()
+            _log.warning("a guess failed: %s", error)
             is_done, reason = True, outline(error)
         # Nor must a fault of ours cost more than the reading ahead of this session.
         except Exception as error:
             self._prefetcher.reset()
-            self.fault = error
-            is_done, reason = True, f"a fault: {type(error).__name__}: {error}"
+            _log.exception("reading ahead ended")
+            is_done, reason, fault = True, f"a fault: {outline(error)}", error
         with self._wake:
             if is_done:
                 self._done[task] = stage if task == "finish" else (part, is_settled)
             if self._typed is not None:
                 self.status = self._current_status(reason)
+            self.fault = fault
 
     def _giving_way(self, task: _Task) -> Cancelled:
         """Return what tells between the steps of ``task`` whether another session's turn has come.

@@ -13,7 +13,7 @@ export const ZH_SERVER = {
   "the passages may still change": "段落可能还会变化",
   "nothing was found": "没有找到任何内容",
   "the documents cannot be read or written": "文档无法读取或写入",
-  "a fault: {name}: {text}": "故障：{name}：{text}",
+  "a fault: {name}": "故障：{name}",
 
   // Notes of an answer.
   "No passage of the knowledge base matches the question.": "知识库中没有与问题相符的段落。",
