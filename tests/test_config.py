@@ -1,12 +1,16 @@
 """Flags come before the environment, the environment before the file, the file before defaults."""
 
+import math
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from readahead.config import Config, cache_home, load_config
-from readahead.errors import ConfigError
+from readahead.config import Config, GenerationConfig, cache_home, load_config
+from readahead.errors import ConfigError, InputError
+from readahead.lm.sample import SamplingParams
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +134,39 @@ def test_a_file_that_cannot_be_opened_is_named(folder: Path) -> None:
     (folder / "readahead.toml").write_bytes(b"kb = '\xff'")
     with pytest.raises(ConfigError, match=r"readahead\.toml cannot be read"):
         load_config()
+
+
+def is_allowed(
+    kind: type[GenerationConfig] | type[SamplingParams], name: str, value: object
+) -> bool:
+    """Return whether the settings of ``generation``, or SamplingParams, take a value."""
+    try:
+        kind(**{name: value})  # type: ignore[arg-type]
+    except (ValidationError, InputError):
+        return False
+    return True
+
+
+BOUNDS = (-2, -1, 0, 0.01, 1, 2, 20, 100, 2**63 - 1)
+NUMBERS = [near for n in BOUNDS for near in (math.nextafter(n, -9), n, math.nextafter(n, 2**70))]
+VALUES: dict[str, list[Any]] = {
+    "int": [n for bound in BOUNDS for n in (math.floor(bound) - 1, math.ceil(bound))],
+    "float": [*map(float, NUMBERS), 1e300, math.inf, -math.inf, math.nan],
+    "tuple": [(), ("a",), ("",), ("a", "")],
+}
+SAMPLED = sorted(
+    {*GenerationConfig.model_fields} & {field.name for field in fields(SamplingParams)}
+)
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_answers_can_be_decoded_as_the_settings_allow_and_no_other_way(name: str) -> None:
+    values = VALUES[type(getattr(GenerationConfig(), name)).__name__]
+    if name == "max_new_tokens":  # the settings bound it, so that a server is there for others, too
+        values = [value for value in values if value < 1_000_000]
+    allowed, decoded = (
+        [value for value in values if is_allowed(kind, name, value)]
+        for kind in (GenerationConfig, SamplingParams)
+    )
+    assert allowed == decoded
+    assert 0 < len(allowed) < len(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from readahead.config.section import Section
@@ -11,7 +13,7 @@ class GenerationConfig(Section):
     """How answers are decoded; temperature 0 is greedy."""
 
     max_new_tokens: int = Field(256, gt=0, le=1_000_000)
-    temperature: float = Field(0.0, ge=0)
+    temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(
         0,
@@ -20,7 +22,10 @@ class GenerationConfig(Section):
         "effect at temperature 0, where the most probable is taken",
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, description="above 1 the model avoids words that it has read or used; 1: off"
+        1.0,
+        ge=0.01,
+        le=100,
+        description="above 1 the model avoids words that it has read or used; 1: off",
     )
     frequency_penalty: float = Field(
         0.0, ge=-2, le=2, description="taken off a token's logit each time the answer has it"
@@ -28,7 +33,9 @@ class GenerationConfig(Section):
     presence_penalty: float = Field(
         0.0, ge=-2, le=2, description="taken off the logit of tokens that the answer has"
     )
-    stop: tuple[str, ...] = Field((), description="texts that end an answer, no part of it")
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        (), description="texts that end an answer, no part of it"
+    )
     system: str = Field("", description="said to the model behind its instructions")
     seed: int = Field(0, ge=0, lt=2**63)
 
