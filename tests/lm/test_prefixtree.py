@@ -197,6 +197,28 @@ def spill(tmp_path: Path) -> Iterator[Spill]:
     made.close()
 
 
+NUM_DEEP = 3000  # three times as many as Python lets functions call themselves
+
+
+def test_a_path_may_have_thousands_of_parts(spill: Spill) -> None:
+    tree = PrefixTree(10**9, spill=spill)
+    text = "ab" * (NUM_DEEP // 2)
+    deep = [Part((token_id,), str(place)) for place, token_id in enumerate(text.encode())]
+    cache = MODEL.new_cache()
+    for step in torch.tensor([list(text.encode())]).split(500, dim=1):
+        MODEL.forward(step, cache)
+    assert tree.insert(deep, cache, ROOT) == NUM_DEEP
+    assert known(tree, text) == NUM_DEEP
+    with tree.find({str(NUM_DEEP - 1)}, ROOT) as copies:
+        assert [place for place, _ in copies.places] == [NUM_DEEP - 1]
+    tree.shrink(2 * TOKEN_BYTES)
+    assert (tree.num_bytes, tree.steps) == ((NUM_DEEP - 2) * TOKEN_BYTES, {"spilled": 2})
+    assert tree.drop(str(NUM_DEEP - 1000).__eq__) == 1000
+    assert tree.check() == []
+    tree.close()
+    assert tree.num_bytes == 0
+
+
 def test_the_settings_make_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     config = CacheConfig(budget_bytes=10**6, storage="int8", spill_bytes=10**6)

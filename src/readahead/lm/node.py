@@ -1,10 +1,14 @@
-"""One part of a prompt at its place in a prefix tree; knows no budget."""
+"""One part of a prompt at its place in a prefix tree; knows no budget.
+
+Nothing here calls itself: a conversation of many turns is a path of thousands of nodes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 
@@ -46,12 +50,13 @@ class Node:
     @property
     def root(self) -> Node:
         """Return the node at the top."""
-        return self.parent.root if self.parent else self
+        *_, top = self.up()
+        return top
 
     @property
     def start(self) -> int:
         """Return the position of its first token; of no meaning once it is out of the tree."""
-        return self.parent.start + len(self.parent.part.token_ids) if self.parent else 0
+        return sum(len(node.part.token_ids) for node in self.up() if node is not self)
 
     @property
     def is_leaf(self) -> bool:
@@ -63,11 +68,20 @@ class Node:
         """Return what a byte of its memory has saved, in seconds of reading."""
         return self.num_uses * self.cost_s / max(1, self.num_bytes)
 
+    def up(self) -> Iterator[Node]:
+        """Yield this node and all above it."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it."""
-        yield self
-        for child in list(self.children.values()):
-            yield from child.walk()
+        """Yield this node and all below it, each before those below it."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += reversed(node.children.values())
 
     def contradictions(self) -> Iterator[str]:
         """Yield what of it does not fit together."""
@@ -82,18 +96,19 @@ def child_key(parent: bytes, token_ids: tuple[int, ...]) -> bytes:
     return hashlib.sha256(parent + np.asarray(token_ids, dtype=np.int64).tobytes()).digest()
 
 
-def longest(node: Node, token_ids: tuple[int, ...]) -> tuple[list[Node], int]:
-    """Return the path below ``node`` that shares most tokens with ``token_ids``, and how many."""
-    best: tuple[list[Node], int] = ([], 0)
-    for child in node.children.values():
-        shared = num_shared(child.part.token_ids, token_ids)
-        path, length = [child], shared
-        if shared == len(child.part.token_ids):
-            below, more = longest(child, token_ids[shared:])
-            path, length = path + below, shared + more
-        if length > best[1]:
-            best = (path, length)
-    return best
+def longest(top: Node, token_ids: tuple[int, ...]) -> tuple[list[Node], int]:
+    """Return the path below ``top`` that shares most tokens with ``token_ids``, and how many."""
+    last, length = top, 0
+    waiting = [(child, 0) for child in reversed(top.children.values())]
+    while waiting:
+        node, start = waiting.pop()
+        own = node.part.token_ids
+        shared = num_shared(own, token_ids[start : start + len(own)])
+        if start + shared > length:
+            last, length = node, start + shared
+        if shared == len(own):
+            waiting += ((child, start + shared) for child in reversed(node.children.values()))
+    return list(takewhile(lambda node: node is not top, last.up()))[::-1], length
 
 
 def num_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
