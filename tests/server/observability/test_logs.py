@@ -124,6 +124,23 @@ def test_text_is_logged_where_the_settings_ask_for_it(
     assert line["trace_id"] == answer.trace_id
 
 
+def test_the_bare_target_leaves_no_trace_and_no_text_to_name(
+    tmp_path: Path, model: TransformersModel, log: Log
+) -> None:
+    service = Service(make_config(tmp_path, server__log_text=True), model)
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        chat = {"model": model.name, "messages": [{"role": "user", "content": QUESTION}]}
+        texts = {"model": model.name, "prompt": QUESTION}
+        for path, body in (("chat/completions", chat), ("completions", texts)):
+            response = client.post(f"/v1/{path}", json=body | {"max_tokens": 3})
+            assert response.status_code == 200, response.text
+    service.close()
+    assert log.lines("answer") == []
+    for line in log.lines("request"):
+        assert isinstance(line["tokens"], int) and line["tokens"] > 3
+        assert line["trace_id"] == ""
+
+
 @pytest.mark.parametrize(
     ("given_id", "is_taken"),
     [("abc-1.2_X", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("é", False)],

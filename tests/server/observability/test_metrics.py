@@ -138,6 +138,9 @@ def test_drafts_are_counted_by_what_came_of_them(service: Service, client: TestC
     written = answer.audit["drafts"]
     assert isinstance(written, list) and sum(drafts) >= len(written) > 0
     assert seen["drafter_tokens_total"] > 0
+    num_read = sum(draft["num_prompt_tokens"] for draft in written)
+    assert seen["prompt_tokens_total"] == answer.usage.prompt_tokens >= num_read > 0
+    assert seen["generation_tokens_total"] == answer.usage.completion_tokens > 0
     assert seen["drafts_fallbacks_total"] == 0
 
 

@@ -97,8 +97,8 @@ COUNTED = (
     _counter(
         "request_failure_total", "Requests under /v1 that were answered by an error", "status"
     ),
-    _counter("prompt_tokens_total", "Tokens of the prompts of answers"),
-    _counter("generation_tokens_total", "Tokens of answers"),
+    _counter("prompt_tokens_total", "Tokens of the prompts of answers and drafts"),
+    _counter("generation_tokens_total", "Tokens of answers and drafts"),
     _counter("computed_tokens_total", "Tokens that went through the target, also ahead"),
     _counter("drafter_tokens_total", "Tokens that went through the drafter"),
     _counter("prefix_cache_queries_total", "Prompt tokens that were looked up in the prefix tree"),

@@ -24,6 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from readahead.server.observability.outcomes import is_kept
 from readahead.server.problems import ended, problem_of
 from readahead.trace import Trace
 
@@ -44,7 +45,7 @@ class Served:
         traceparent: The trace that the client takes it for part of, as W3C writes it.
         status: Of the response, 0 before there is one; of an error in a stream, that of the error.
         num_tokens: Of the prompts and answers so far.
-        trace_id: Of the last answer.
+        trace_id: Of the last answer from documents.
     """
 
     id: str
@@ -64,13 +65,17 @@ def served() -> Served | None:
 
 
 def saw(trace: Trace, *, with_text: bool = False) -> None:
-    """Note a finished answer with the request that it was for; log it if its text may be."""
+    """Note a finished answer with the request that it was for; log it if its text may be.
+
+    Of the bare target neither a trace nor a text is kept: there is nothing to name.
+    """
     one = served()
     if one is not None:
         counters = trace.counters
         one.num_tokens += counters.get("prompt_tokens", 0) + counters.get("completion_tokens", 0)
-        one.trace_id = trace.id
-    if with_text:
+        if is_kept(trace):
+            one.trace_id = trace.id
+    if with_text and is_kept(trace):
         texts = {name: trace.attributes.get(name) for name in ("question", "answer")}
         _log.info("answer", extra={"fields": {"trace_id": trace.id, **texts}})
 

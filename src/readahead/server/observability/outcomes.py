@@ -19,6 +19,11 @@ def method_of(trace: Trace) -> str:
     return str(method) if method in METHODS else OTHER
 
 
+def is_kept(trace: Trace) -> bool:
+    """Return whether the trace is stored with its tenant: one of the bare target is not."""
+    return method_of(trace) != "bare"
+
+
 def asked_s(trace: Trace) -> float:
     """Return when the question was asked, on the clock of the trace."""
     return number(trace, "asked_s")

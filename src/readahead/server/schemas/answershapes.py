@@ -97,8 +97,10 @@ class Cited(Shape):
 class AnswerUsage(Shape):
     """What an answer cost."""
 
-    prompt_tokens: int = Field(description="of the prompt with its passages")
-    completion_tokens: int = Field(description="of the answer")
+    prompt_tokens: int = Field(
+        description="of the prompt with its passages; by drafts, of all their prompts"
+    )
+    completion_tokens: int = Field(description="of the answer; by drafts, of all drafts")
     computed_tokens: int = Field(description="that went through the target for this answer")
     reused_tokens: int = Field(description="of the prompt that were read before, also ahead")
     retrievals: int = Field(description="how often passages were looked up")
