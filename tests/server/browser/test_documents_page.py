@@ -1,11 +1,17 @@
 """The library and the viewer in a real browser; what documents hold is shown as text alone."""
 
-from collections.abc import Callable
+import re
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Route, expect
 
+from readahead.knowledge import KnowledgeBase
+from readahead.retrieval.index import AddReport
 from readahead.server.state import Service
 
 HOSTILE = """<img src="http://192.0.2.1/track.png" onerror="window.pwned=1">
@@ -128,3 +134,109 @@ def test_a_span_is_counted_in_code_points(page: Page, service: Service, tmp_path
     expect(page.locator("#viewer mark")).to_have_text("The span is here.")
     expect(page.locator("#viewer mark")).to_be_in_viewport()
     expect(page.locator("#viewer-place")).to_contain_text("Smiles")
+
+
+def upload(page: Page, file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    page.locator("#files").set_input_files(file)
+
+
+def test_why_an_upload_failed_stays_in_other_places_and_languages(
+    page: Page, tmp_path: Path
+) -> None:
+    page.keyboard.press("Alt+l")
+    upload(page, tmp_path / "bad.jsonl", "[1]\n")
+    job = page.locator(".job")
+    expect(job).to_contain_text("bad.jsonl: line 1: not a JSON object")
+    page.keyboard.press("Alt+s")
+    expect(page.locator("#view-settings h1")).to_be_visible()
+    page.keyboard.press("Alt+l")
+    expect(job).to_contain_text("bad.jsonl: line 1: not a JSON object")
+    page.locator("#language").click()
+    expect(job).to_contain_text("bad.jsonl: 第 1 行：不是 JSON 对象")
+    expect(job).to_have_count(1)
+
+
+@pytest.fixture
+def indexing(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let uploads wait until the event is set."""
+    go_on = threading.Event()
+    add_file = KnowledgeBase.add_file
+
+    def waiting(knowledge: KnowledgeBase, *args: Any, **options: Any) -> AddReport:
+        go_on.wait(20)
+        return add_file(knowledge, *args, **options)
+
+    monkeypatch.setattr(KnowledgeBase, "add_file", waiting)
+    yield go_on
+    go_on.set()
+
+
+def test_an_upload_is_followed_through_places_and_reloads(
+    page: Page, tmp_path: Path, indexing: threading.Event
+) -> None:
+    page.keyboard.press("Alt+l")
+    upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
+    job = page.locator(".job")
+    for leave in (lambda: page.keyboard.press("Alt+s"), page.reload):
+        expect(job).to_have_attribute("data-status", "running")
+        leave()
+        page.evaluate("location.hash = 'chat'")
+        page.keyboard.press("Alt+l")
+    expect(job).to_have_attribute("data-status", "running")
+    expect(page.locator(".doc")).to_have_count(3)
+    indexing.set()
+    expect(job).to_have_attribute("data-status", "done")
+    expect(page.locator(".doc")).to_have_count(4)
+    expect(page.locator("#scope option", has_text="quokka.md")).to_have_count(1)
+
+
+def test_an_upload_whose_events_end_early_is_asked_after(
+    page: Page, tmp_path: Path, indexing: threading.Event
+) -> None:
+    page.route("**/v1/jobs/*/events", lambda route: route.fulfill(body=""))
+    asked: list[Route] = []
+
+    def ask_after(route: Route) -> None:
+        asked.append(route)
+        if len(asked) == 2:
+            indexing.set()
+        if len(asked) == 1:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route(re.compile("/v1/jobs/[^/]+$"), ask_after)
+    page.keyboard.press("Alt+l")
+    upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
+    expect(page.locator(".job")).to_have_attribute("data-status", "done")
+    assert len(asked) >= 2
+    expect(page.locator(".doc")).to_have_count(4)
+
+
+def test_an_upload_that_the_server_has_forgotten_goes(page: Page, tmp_path: Path) -> None:
+    page.route("**/v1/jobs/*/events", lambda route: route.abort())
+    gone = {"error": {"message": "There is no such job."}}
+    page.route(re.compile("/v1/jobs/[^/]+$"), lambda route: route.fulfill(status=404, json=gone))
+    page.keyboard.press("Alt+l")
+    upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
+    expect(page.locator(".job")).to_have_count(1)
+    expect(page.locator(".job")).to_have_count(0)
+
+
+def test_more_documents_that_cannot_be_had_are_complained_of(
+    page: Page, service: Service, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"note{number:02}.md" for number in range(52)]
+    for file in files:
+        file.write_text(f"# Note\n\nIt is {file.stem}.\n", encoding="utf-8")
+    service.tenant().engine.knowledge.add(files)
+    page.keyboard.press("Alt+l")
+    more = page.get_by_role("button", name="More", exact=True)
+    more.wait_for()
+    page.route("**/v1/documents*", lambda route: route.abort())
+    more.click()
+    expect(page.locator("#toast")).to_contain_text("cannot be reached")
+    page.unroute("**/v1/documents*")
+    more.click()
+    expect(page.locator(".doc")).to_have_count(55)

@@ -142,3 +142,44 @@ def test_suggestions_are_waited_for_gently(page: Page) -> None:
     page.evaluate("strip.watch()")
     page.clock.run_for(200_000)
     assert 20 <= page.evaluate("asked.length") <= 60
+
+
+FAILS = """() => import("/static/strip.js").then(({ Strip }) => {
+    window.typed = [];
+    const type = (text) => {
+        typed.push(text);
+        return window.works ? Promise.resolve(null) : Promise.reject(new Error("No."));
+    };
+    window.strip = new Strip({ type, status: () => Promise.resolve(null) }, () => {});
+})"""
+
+
+def test_a_guess_that_fails_is_not_tried_again_and_further_ones_wait(page: Page) -> None:
+    page.clock.install()
+    page.evaluate(FAILS)
+    page.evaluate("strip.typed('How deep')")
+    page.clock.run_for(30_000)
+    assert page.evaluate("typed") == ["How deep"]
+    for stroke in range(200):  # 1 + 2 + 4 + 8 + 16 + 30 s of waiting, and more
+        page.evaluate("text => strip.typed(text)", f"How deep is {stroke}")
+        page.clock.run_for(500)
+    assert 6 <= page.evaluate("typed.length") <= 9
+    page.evaluate("works = true")
+    page.clock.run_for(30_000)
+    page.evaluate("strip.typed('Why')")
+    page.clock.run_for(100)
+    page.evaluate("strip.typed('Why so')")
+    page.clock.run_for(100)
+    assert page.evaluate("typed.slice(-2)") == ["Why", "Why so"]
+
+
+def test_what_failed_is_tried_again_at_once_after_another_choice(page: Page) -> None:
+    page.clock.install()
+    page.evaluate(FAILS)
+    for stroke in range(20):
+        page.evaluate("text => strip.typed(text)", f"How deep is {stroke}")
+        page.clock.run_for(1000)
+    page.evaluate("works = true; document.dispatchEvent(new CustomEvent('choice'))")
+    page.evaluate("strip.typed('Why')")
+    page.clock.run_for(100)
+    assert page.evaluate("typed.at(-1)") == "Why"

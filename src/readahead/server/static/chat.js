@@ -122,28 +122,30 @@ export class Chat {
   async * #events(question) {
     const { method } = choice();
     const { signal } = this.stopper;
-    const options = scopeAndSettings();
     if (method !== "prefetch") {
-      yield* ask({ question, method, exchanges: this.exchanges, ...options }, signal);
+      const { exchanges } = this;
+      const options = scopeAndSettings({ isFollowUp: exchanges.length > 0 });
+      yield* ask({ question, method, exchanges, ...options }, signal);
       return;
     }
-    const session = await this.#ready();
+    const session = await this.#ready(signal);
     try {
       yield* ask({ question, method, session }, signal);
     } catch (error) {
       if (!isForgotten(error)) throw error;
       this.session.lose(session);
-      yield* ask({ question, method, session: await this.#ready() }, signal);
+      yield* ask({ question, method, session: await this.#ready(signal) }, signal);
     }
   }
 
-  #ready() {
-    return this.session.ensure(scopeAndSettings(), this.exchanges);
+  #ready(signal) {
+    return this.session.ensure(scopeAndSettings(), this.exchanges, signal);
   }
 
   /** Tell the server what stands in the line; called by the strip. */
   async type(text) {
     if (choice().method !== "prefetch" || (!text.trim() && !this.session.id)) return null;
+    if (this.stopper && this.session.isOther(scopeAndSettings())) return null; // the session answers
     await this.#ready();
     return this.session.type(text);
   }

@@ -85,7 +85,7 @@ export const EN = {
   "about.drafts": "Writes several short answers from different passages, and chooses by evidence.",
   "about.rapid": "Reads one whole document; drafts tokens from its best part, and verifies each.",
   inject: "Retrieve again while answering",
-  "about.inject": "Adds passages in mid-answer where those at hand seem to lack it (read ahead and plain).",
+  "about.inject": "Adds passages in mid-answer where those at hand seem to lack it (read ahead; plain, at the first question of a chat).",
 
   timeline: "Timeline",
   timelineLabel: "Timeline; the arrow keys go from one event to the next",
@@ -274,6 +274,8 @@ export const EN = {
   drafter: "Drafter",
   embedder: "Embedder",
   reset: "Back to the server’s settings",
+  giveWhole: "Give a whole number: {range}.",
+  giveNumber: "Give a number: {range}.",
   "setting.retrieval.k": "Passages shown to the model",
   "setting.inject.threshold": "Retrieve again: from this probability on",
   "setting.inject.placement": "Retrieve again: place of what is added",

@@ -5,7 +5,7 @@ import { labelsOf, placeOf } from "./citations.js";
 import { confirmed } from "./dialogs.js";
 import { byId, complain, el, handFocus, icon, say } from "./dom.js";
 import { count, date, number, t } from "./i18n.js";
-import { showJob } from "./jobs.js";
+import { drawJobs, followJob, resumeJobs } from "./jobs.js";
 import { openDocument, removedLine } from "./viewer.js";
 
 const DEBOUNCE_MS = 250;
@@ -17,6 +17,8 @@ const PAGE = 50;
 
 let timer = 0;
 let query = "";
+
+document.addEventListener("documents", () => byId("view-library").hidden || refresh());
 
 /** Draw the page. */
 export function drawLibrary() {
@@ -38,6 +40,8 @@ export function drawLibrary() {
     el("div", { id: "hits" }),
     el("section", { id: "documents", "aria-label": t("documents") }),
   );
+  drawJobs();
+  resumeJobs().catch(() => {}); // that there is no server, the list of documents says
   return refresh();
 }
 
@@ -77,9 +81,7 @@ async function upload(files) {
   const body = new FormData();
   for (const file of files) body.append("files", file);
   try {
-    const job = await (await send("POST", "/v1/documents", { body })).json();
-    await showJob(job, byId("jobs"));
-    await refresh();
+    followJob(await (await send("POST", "/v1/documents", { body })).json());
   } catch (error) {
     complain(error.message);
   }
@@ -114,11 +116,16 @@ function documentList({ data, has_more: hasMore }, asked) {
   const list = el("ul", { class: "docs" }, ...rows(data));
   const more = el("button", { type: "button", class: "ghost" }, t("more"));
   more.addEventListener("click", async () => {
-    const next = await documents(asked, data[data.length - 1].id);
-    const added = documentList(next, asked);
-    byId("documents").append(...added);
-    handFocus(more, added[0].querySelector("button"));
-    more.remove();
+    try {
+      const next = await documents(asked, data[data.length - 1].id);
+      if (!more.isConnected) return; // pressed twice, or another list by now
+      const added = documentList(next, asked);
+      byId("documents").append(...added);
+      handFocus(more, added[0].querySelector("button"));
+      more.remove();
+    } catch (error) {
+      complain(error.message);
+    }
   });
   return [list, ...(hasMore ? [more] : [])];
 }
@@ -167,7 +174,6 @@ async function drop(listed, name, item) {
     item.remove();
     say(t("deleted", { name }));
     document.dispatchEvent(new CustomEvent("documents"));
-    await refresh();
     byId("find").focus();
   } catch (error) {
     complain(error.message);

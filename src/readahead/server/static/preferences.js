@@ -5,6 +5,14 @@ import { read, write } from "./store.js";
 
 export const METHODS = ["prefetch", "plain", "drafts", "rapid"];
 
+/** The methods that read a setting, or a group of them; all read the others. */
+const READ_BY = {
+  drafts: ["drafts"],
+  inject: ["prefetch", "plain"], // also where the server injects unasked
+  tokens: ["rapid"],
+  "tokens.in_plain": ["plain"],
+};
+
 /** @type {{target: string, drafter: string, data: any[]}} */
 let offered = { target: "", drafter: "", data: [] };
 let chosen = { method: "prefetch", document: "", inject: false, settings: {}, ...read("choice", {}), document: "" };
@@ -13,9 +21,24 @@ if (!METHODS.includes(chosen.method)) chosen.method = "prefetch";
 /** Ask the server what may be set. */
 export async function loadOffered() {
   offered = await get("/v1/settings");
-  const known = new Set(offered.data.map((setting) => setting.name));
-  const kept = Object.entries(chosen.settings ?? {}).filter(([name]) => known.has(name));
+  const schemas = new Map(offered.data.map((setting) => [setting.name, setting.schema]));
+  const kept = Object.entries(chosen.settings ?? {})
+    .filter(([name, value]) => schemas.has(name) && accepts(schemas.get(name), value));
   choose({ settings: Object.fromEntries(kept) });
+}
+
+/** Return whether a value is one that a setting's schema allows. */
+export function accepts(schema, value) {
+  if (schema.anyOf) return schema.anyOf.some((kind) => accepts(kind, value));
+  if (schema.enum) return schema.enum.includes(value);
+  if (schema.type === "integer" || schema.type === "number") return isInRange(schema, value);
+  return (value === null ? "null" : typeof value) === schema.type;
+}
+
+function isInRange(kind, value) {
+  if (!Number.isFinite(value) || (kind.type === "integer" && !Number.isInteger(value))) return false;
+  return value >= (kind.minimum ?? -Infinity) && value <= (kind.maximum ?? Infinity)
+    && value > (kind.exclusiveMinimum ?? -Infinity) && value < (kind.exclusiveMaximum ?? Infinity);
 }
 
 export const offer = () => offered;
@@ -35,11 +58,22 @@ export function setSetting(name, value) {
   choose({ settings });
 }
 
-/** Return what goes with a question, or with the session that it belongs to. */
-export function scopeAndSettings() {
+/**
+ * Return what goes with a question, or with the session that it belongs to.
+ * @param {{isFollowUp?: boolean}} [asked] whether earlier messages go with the question
+ */
+export function scopeAndSettings({ isFollowUp = false } = {}) {
+  const { method } = chosen;
   const options = {};
   if (chosen.document) options.documents = [chosen.document];
-  if (chosen.inject && ["prefetch", "plain"].includes(chosen.method)) options.inject = true;
-  if (Object.keys(chosen.settings).length) options.settings = chosen.settings;
+  const mayInject = method === "prefetch" || (method === "plain" && !isFollowUp);
+  if (chosen.inject && mayInject) options.inject = true;
+  const settings = Object.entries(chosen.settings).filter(([name]) => isRead(name, method));
+  if (settings.length) options.settings = Object.fromEntries(settings);
   return options;
+}
+
+function isRead(name, method) {
+  const readers = READ_BY[name] ?? READ_BY[name.split(".")[0]];
+  return !readers || readers.includes(method);
 }

@@ -9,38 +9,53 @@ export class Session {
     this.key = "";
     /** @type {Promise<string>|null} */
     this.making = null;
+    this.unwanted = new AbortController();
   }
 
   /**
    * Return the id of a session for this scope and settings that knows the exchanges so far.
    * @param {{documents?: string[], inject?: boolean, settings?: object}} options
    * @param {{question: string, answer: string}[]} exchanges
+   * @param {AbortSignal} [signal] ends the waiting; the session is made all the same
+   * @throws {DOMException} AbortError: the waiting was ended, or the session is forgotten meanwhile
    */
-  async ensure(options, exchanges) {
-    const key = JSON.stringify(options);
-    if (this.id && this.key === key) return this.id;
-    if (this.making && this.key === key) return this.making;
-    this.forget();
-    this.key = key;
-    this.making = make(options, exchanges);
-    try {
-      this.id = await this.making;
-    } finally {
-      this.making = null;
-    }
-    return this.id;
+  async ensure(options, exchanges, signal) {
+    if (this.isOther(options)) this.forget();
+    this.key = JSON.stringify(options);
+    if (this.id) return this.id;
+    this.making ??= this.#make(options, exchanges);
+    return unlessAborted(this.making, signal);
   }
 
-  /** Let the server forget it, too. */
+  /** Return whether there is a session, but for another scope or other settings. */
+  isOther(options) {
+    return Boolean(this.id || this.making) && this.key !== JSON.stringify(options);
+  }
+
+  /** Let the server forget it, too; one that is being made as soon as its id is known. */
   forget() {
-    if (this.id) remove(`/v1/sessions/${this.id}`).catch(() => {});
+    if (this.id) discard(this.id);
+    this.unwanted.abort();
+    this.unwanted = new AbortController();
     this.id = "";
     this.making = null;
   }
 
+  #make(options, exchanges) {
+    const { signal } = this.unwanted;
+    const made = make(options, exchanges).then((id) => {
+      if (signal.aborted) discard(id);
+      else this.id = id;
+      return id;
+    }).finally(() => {
+      if (!signal.aborted) this.making = null;
+    });
+    return unlessAborted(made, signal);
+  }
+
   /** Tell what stands in the line; null where the session is gone. */
   async type(text) {
-    return this.#told(() => post(`/v1/sessions/${this.id}/typing`, { text }));
+    return this.id ? this.#told(() => post(`/v1/sessions/${this.id}/typing`, { text })) : null;
   }
 
   async status() {
@@ -70,4 +85,17 @@ async function make(options, exchanges) {
     ...(exchanges.length ? { messages: messagesOf(exchanges) } : {}),
   });
   return id;
+}
+
+function discard(id) {
+  remove(`/v1/sessions/${id}`).catch(() => {});
+}
+
+/** Return what a promise comes to, unless the signal is aborted before. */
+function unlessAborted(promise, signal) {
+  return new Promise((resolve, reject) => {
+    promise.then(resolve, reject);
+    if (signal?.aborted) reject(signal.reason);
+    else signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }

@@ -2,7 +2,7 @@
 
 import { byId, el } from "./dom.js";
 import { t } from "./i18n.js";
-import { choice, choose, METHODS, offer, setSetting } from "./preferences.js";
+import { accepts, choice, choose, METHODS, offer, setSetting } from "./preferences.js";
 import { told } from "./told.js";
 
 const MAIN = ["retrieval.k", "drafts.preset", "drafts.num_drafts", "drafts.strategy", "drafts.threshold",
@@ -107,17 +107,47 @@ function control(setting, id, value, change) {
     return el("input", { type: "checkbox", id, checked: value, onchange: flip });
   }
   const kind = kinds.find((one) => one.type === "integer" || one.type === "number") ?? {};
-  const lowest = kind.minimum ?? (kind.type === "integer" ? (kind.exclusiveMinimum ?? -1) + 1 : 0);
-  const set = (event) => {
-    const given = event.target.valueAsNumber;
-    if (event.target.checkValidity() && !Number.isNaN(given)) change(given);
-    else if (event.target.value === "") change(setting.value);
-    else event.target.reportValidity();
+  return numberInput(setting, kind, id, value, change);
+}
+
+function numberInput(setting, kind, id, value, change) {
+  const range = closed(kind);
+  const set = ({ target }) => {
+    if (target.value === "" && !target.validity.badInput) change(setting.value);
+    else if (accepts(range, target.valueAsNumber)) change(target.valueAsNumber);
+    else refuse(target, inWords(range));
   };
   return el("input", {
-    type: "number", id, min: String(lowest), max: kind.maximum === undefined ? "" : String(kind.maximum),
-    step: kind.type === "integer" ? "1" : "any", value: value ?? "", onchange: set,
+    type: "number", id, min: String(range.minimum ?? range.exclusiveMinimum ?? ""),
+    max: String(range.maximum ?? range.exclusiveMaximum ?? ""),
+    step: range.type === "integer" ? "1" : "any", value: value ?? "", onchange: set,
   });
+}
+
+/** Return a schema of numbers, its bounds among them where they are whole. */
+function closed(kind) {
+  if (kind.type !== "integer") return kind;
+  const { exclusiveMinimum: above, exclusiveMaximum: below, ...rest } = kind;
+  if (above !== undefined) rest.minimum = above + 1;
+  if (below !== undefined) rest.maximum = below - 1;
+  return rest;
+}
+
+/** Mark a field whose value is not kept, and say what may stand in it. */
+function refuse(input, reason) {
+  const id = `${input.id}-bad`;
+  byId(id)?.remove();
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", id);
+  input.previousElementSibling.append(el("p", { class: "bad", id, role: "alert" }, reason));
+}
+
+/** Say which numbers a schema takes. */
+function inWords({ type, minimum, exclusiveMinimum, maximum, exclusiveMaximum }) {
+  const bounds = [["≥", minimum], [">", exclusiveMinimum], ["≤", maximum], ["<", exclusiveMaximum]]
+    .filter(([, bound]) => bound !== undefined)
+    .map((parts) => parts.join(" "));
+  return t(type === "integer" ? "giveWhole" : "giveNumber", { range: bounds.join(", ") });
 }
 
 function select(id, words, value, change) {

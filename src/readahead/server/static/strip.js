@@ -9,6 +9,8 @@ const POLL_MS = 220;
 const MAX_POLL_MS = 1000; // while a step of the model takes long
 const SUGGEST_POLL_MS = 1500; // after an answer
 const PATIENCE_MS = 60_000; // without news, before asking again is pointless
+const BACKOFF_MS = 1000; // after a failure; twice as long after each further one
+const MAX_BACKOFF_MS = 30_000;
 const NUM_CELLS = 24;
 const TOKENS_PER_CELL = 24;
 
@@ -33,8 +35,11 @@ export class Strip {
     this.last = "";
     this.numQuiet = 0;
     this.until = 0; // when asking ends, unless there is news
+    this.numFailed = 0; // in a row
+    this.from = 0; // when asking may go on after a failure
     this.titles = "";
     document.addEventListener("visibilitychange", () => this.#isOver || this.#plan(0));
+    document.addEventListener("choice", () => this.#succeeded()); // what failed may go by now
   }
 
   /** Say what stands in the line now. */
@@ -51,6 +56,7 @@ export class Strip {
     clearTimeout(this.timer);
     this.text = this.sent = "";
     this.until = 0;
+    this.#succeeded();
     this.#show(null);
   }
 
@@ -66,7 +72,7 @@ export class Strip {
 
   #plan(ms) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#send(), ms);
+    this.timer = setTimeout(() => this.#send(), Math.max(ms, this.from - performance.now()));
   }
 
   async #send() {
@@ -76,15 +82,27 @@ export class Strip {
     try {
       const isNew = text !== this.sent;
       const status = isNew ? await this.typist.type(text) : await this.typist.status();
-      this.sent = text;
+      this.#succeeded();
       if (status && text === this.text) this.#news(status);
-    } catch {
-      this.until = 0; // a guess that fails costs nothing
+    } catch (error) {
+      if (error.name !== "AbortError") this.#failed();
+      if (text === this.text) this.until = 0;
     } finally {
       this.isSending = false;
+      this.sent = text; // what failed, too: a guess costs nothing, the next stroke makes another
     }
     if (this.text !== this.sent) this.#plan(0);
     else if (!this.#isOver) this.#plan(this.#pauseMs());
+  }
+
+  #failed() {
+    const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** this.numFailed);
+    this.numFailed += 1;
+    this.from = performance.now() + backoffMs;
+  }
+
+  #succeeded() {
+    this.numFailed = this.from = 0;
   }
 
   #pauseMs() {

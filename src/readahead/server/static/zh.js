@@ -83,7 +83,7 @@ export const ZH = {
   "about.drafts": "从不同段落写出几个简短回答，再按证据选择。",
   "about.rapid": "通读一份文档；从最相关的部分起草词元，并逐一验证。",
   inject: "回答时再次检索",
-  "about.inject": "手头段落似乎不够时，在回答中途补充段落（预读和普通）。",
+  "about.inject": "手头段落似乎不够时，在回答中途补充段落（预读；普通仅限对话的第一个问题）。",
 
   timeline: "时间线",
   timelineLabel: "时间线；用方向键在事件之间移动",
@@ -272,6 +272,8 @@ export const ZH = {
   drafter: "起草模型",
   embedder: "嵌入模型",
   reset: "恢复服务器的设置",
+  giveWhole: "请填一个整数：{range}。",
+  giveNumber: "请填一个数：{range}。",
   "setting.retrieval.k": "给模型看的段落数",
   "setting.inject.threshold": "再次检索：从此概率起",
   "setting.inject.placement": "再次检索：补充的段落放在哪里",
