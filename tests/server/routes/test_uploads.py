@@ -113,6 +113,7 @@ def test_a_name_is_no_path_and_drives_no_terminal(given_name: str) -> None:
         (b"nonsense", 400, "not multipart"),
         (body(("a.md", b"x"), field="file"), 400, "'file' is not known"),
         (body(("a.md", b"x"), ("b.md", b""), ("c.md", b""), ("d.md", b"")), 400, "more than 3"),
+        (body(*[("a.md", b"x")] * 4), 400, "more than 3"),
         (body(("a.md", b"x" * 600), ("b.md", b"x" * 600)), 413, "longer than 1000 bytes"),
         (body(("x/a.md", b"1"), ("y/a.md", b"2")), 400, "Two different files"),
         (body(("a.exe", b"MZ")), 415, r"\.docx, \.htm, .*\.pdf"),

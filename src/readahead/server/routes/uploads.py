@@ -77,7 +77,8 @@ def extended_name(disposition: bytes) -> str | None:
 async def receive(request: Request, folder: Path, config: ServerConfig) -> list[str]:
     """Write the files of a request into ``folder``, as 0, 1, …, and return what they are called.
 
-    They are on the disk when it returns. A file that comes twice is kept once.
+    They are on the disk when it returns. A file that comes twice is kept once; it counts
+    twice.
 
     Raises:
         Problem: 413, the files are too long together; 400, there are too many, none, or two of one
@@ -121,6 +122,7 @@ class Receiver:
         self._config = config
         self._names: list[str] = []
         self._digests: dict[str, bytes] = {}
+        self._num_parts = 0
         self._num_bytes = 0
         self._is_whole = False
         self._header: tuple[bytearray, bytearray] = (bytearray(), bytearray())
@@ -194,7 +196,8 @@ class Receiver:
             given = options[b"filename"].decode("utf-8", "replace")
         if given is None:
             raise _refused(f"The field {FIELD!r} holds text where a file belongs.")
-        if len(self._names) >= self._config.max_upload_files:
+        self._num_parts += 1  # one that comes again, too: each is written and synced
+        if self._num_parts > self._config.max_upload_files:
             raise _refused(
                 f"There are more than {self._config.max_upload_files} files in one upload."
             )
