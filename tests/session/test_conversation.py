@@ -1,6 +1,7 @@
 """What the next question follows: append, skip, leave a topic, outgrow the context."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from readahead.evaluation.lossless import is_lossless
 from readahead.lm.model import TransformersModel
 from readahead.session import Session
 from readahead.session.conversation import OVERFLOW, REMOVED
-from readahead.types import Answer
+from readahead.types import Answer, Hit
 from tests.conftest import make_llama, make_tokenizer
 from tests.test_engine import open_engine
 
@@ -79,6 +80,26 @@ def test_a_follow_up_gets_what_is_new_behind_what_was_said(engine: Engine) -> No
         assert is_lossless(engine, second)
 
 
+def test_a_follow_up_on_what_was_said_elsewhere_is_searched_with_its_words(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    search = engine.knowledge.search
+
+    def spy(query: str, *args: Any, **options: Any) -> list[Hit]:
+        asked.append(query)
+        return search(query, *args, **options)
+
+    monkeypatch.setattr(engine.knowledge, "search", spy)
+    with Session(engine) as session:
+        session.follow([("Who tends the lamp of the lighthouse?", "Ada.")])
+        ask(session, "And what does it burn?")
+        assert asked == ["And what does it burn? tends lamp lighthouse"]
+        assert documents(session)[-1] == ["lamp.txt"]
+        ask(session, "When does the bakery sell rye bread?")
+        assert asked[1:] == ["When does the bakery sell rye bread?"]
+
+
 def test_another_topic_begins_anew(engine: Engine) -> None:
     with Session(engine) as session:
         ask(session, "What does the lamp of the lighthouse burn?")
@@ -101,6 +122,19 @@ def test_a_conversation_that_outgrows_the_context_says_so(tmp_path: Path) -> Non
         assert any(noted)
         assert all(is_lossless(engine, turn) for turn in session.turns)
         assert all(answer.citations or answer.text for answer in answers)
+
+
+def test_turns_from_elsewhere_that_do_not_fit_are_missed_once(tmp_path: Path) -> None:
+    small = make_llama(max_position_embeddings=1400)
+    engine = opened(tmp_path, TransformersModel(small, make_tokenizer()))
+    long = ("What does the lamp burn? " * 20, "Oil. " * 20)
+    with Session(engine) as session:
+        session.follow([long, long, ("Who tends the lamp?", "Ada.")])
+        first = ask(session, "And where does she stand?")
+        assert "Who tends the lamp?" in session.turns[-1].prompt.text
+        assert session.turns[-1].prompt.text.count("burn?") == 20
+        assert first.notes.count(OVERFLOW) == 1
+        assert OVERFLOW not in ask(session, "And when?").notes
 
 
 def test_a_document_that_changes_takes_its_turns_along(engine: Engine) -> None:

@@ -80,14 +80,14 @@ class Conversation:
             span.attributes |= verdict.signals
         if verdict.skip:
             trace.count("retrievals_skipped")
-            return self._fitting(question, Search((), self.context, verdict))
+            return self._fitting(question, Search((), self.context, verdict, self._notes))
         hits = self._search(verdict.query, trace)
         k = self._engine.config.retrieval.k
         has_left = self._topic.compare(verdict, hits[:k]).changed
         span.attributes["changed"] = has_left
         if has_left:
-            return Search(hits, self.opening, verdict)
-        return self._fitting(question, Search(hits, self.context, verdict))
+            return Search(hits, self.opening, verdict, self._notes)
+        return self._fitting(question, Search(hits, self.context, verdict, self._notes))
 
     def append(self, turn: Turn, found: Found) -> None:
         """Let the next question follow this turn.
@@ -135,8 +135,9 @@ class Conversation:
             except ContextOverflow:
                 self.forget(OVERFLOW)
             else:
-                turn = Turn(question, prompt, token_ids, text, ())
+                turn, notes = Turn(question, prompt, token_ids, text, ()), self._notes
                 self.append(turn, Search((), self.context))
+                self._notes = notes  # no answer has shown them yet
                 return
 
     def refresh(self) -> bool:
@@ -225,7 +226,8 @@ class Conversation:
         if fits:
             return found
         hits = found.hits or self._search(question, Trace("search"))
-        return Search(hits, self.opening, found.verdict, (OVERFLOW,))
+        notes = tuple(dict.fromkeys((*found.notes, OVERFLOW)))
+        return Search(hits, self.opening, found.verdict, notes)
 
 
 def _without_gone(found: Found, has_gone: Callable[[str], bool]) -> Found:

@@ -156,7 +156,7 @@ class Topic:
         asked = read_terms(question[:MAX_QUERY_CHARS]).content
         similarity = _best(self._in_context, asked, vector)
         lead = similarity - _best(self._runners_up, asked, vector)
-        signs = refers_back(question) if self._in_context else ()
+        signs = refers_back(question) if self.num_turns else ()
         threshold = loosened(self._bounds.similarity, self._num_words)
         is_near = bool(self._in_context) and similarity >= threshold
         on_topic = bool(signs) or (is_near and lead >= 0)
