@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -465,6 +466,26 @@ def test_a_chat_uses_what_was_read_ahead(client: TestClient, service: Service) -
     assert trace["attributes"]["prefetch"]["num_answer_tokens_ahead"] == MAX_NEW_TOKENS
     (turn,) = get(client, f"/v1/sessions/{id}")["turns"]
     assert turn["answer"] == answer["choices"][0]["message"]["content"]
+
+
+def test_sessions_draw_different_answers_and_begin_their_own_ahead(
+    config: Config, model: TransformersModel, tmp_path: Path
+) -> None:
+    generation = config.generation.model_copy(update={"temperature": 1.5})
+    service = Service(config.model_copy(update={"generation": generation}), model)
+    (tmp_path / "lake.md").write_text("The lake is 1,642 metres deep.", encoding="utf-8")
+    service.tenant().engine.knowledge.add([tmp_path / "lake.md"])
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        plain, ahead = opened(client), opened(client)
+        path = f"/v1/sessions/{ahead}"
+        post(client, f"{path}/typing", text=QUESTION)
+        until(lambda: get(client, f"{path}/status")["num_answer_tokens"] > 3)
+        answers = [completed(client, id)[1] for id in (plain, ahead)]
+        trace = get(client, f"/v1/traces/{answers[1]['readahead']['trace_id']}")
+    service.close()
+    assert trace["attributes"]["prefetch"]["num_answer_tokens_ahead"] > 3
+    first, second = (answer["choices"][0]["message"]["content"] for answer in answers)
+    assert first != second
 
 
 def test_a_chat_in_a_session_that_is_answering(client: TestClient, service: Service) -> None:

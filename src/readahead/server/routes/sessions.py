@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from readahead.retrieval.store import Store
 from readahead.server.problems import Problem
 from readahead.server.schemas.dialogue import SYSTEM, read_messages
 from readahead.server.schemas.fields import ShortText
-from readahead.server.schemas.requests import Message, configured
+from readahead.server.schemas.requests import Message, configured, seeded
 from readahead.server.schemas.scope import Scope
 from readahead.server.served import Place, Said, ServedSession
 from readahead.server.state import BRIEF, Service, Tenant, TenantOf, caller_of, service_of
@@ -54,7 +55,8 @@ class Typing(BaseModel):
 def open_session(tenant: TenantOf, new: NewSession | None = None) -> dict[str, object]:
     """Open a conversation; its id goes with chat completions as ``readahead.session``."""
     new = new or NewSession()
-    engine = tenant.engine.configured(configured(tenant.engine.config, new.settings))
+    config = configured(tenant.engine.config, new.settings)
+    engine = tenant.engine.configured(seeded(config, secrets.randbits(63)))
     filter = new.filter(engine.knowledge.store)
     about: Session | DocumentChat
     if new.method == "rapid":

@@ -261,3 +261,11 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
             param = "readahead.settings.tokens.mode"
             raise Problem(400, str(error), param=param, code="invalid") from None
     return config
+
+
+def seeded(config: Config, seed: int) -> Config:
+    """Return ``config`` with another seed where its answers are drawn; else as it is."""
+    if not config.generation.temperature:
+        return config
+    generation = config.generation.model_copy(update={"seed": seed})
+    return config.model_copy(update={"generation": generation})
