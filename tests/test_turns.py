@@ -335,6 +335,71 @@ def test_an_answer_begins_between_the_steps_of_drafts_not_of_another_prompt(is_l
     assert order == (["short", "long"] if is_long else ["long", "short"])
 
 
+def test_steps_go_between_those_of_a_prompt_that_is_read_between_drafts() -> None:
+    turns, order = Turns(), list[str]()
+    asked = turns.or_interrupted(lambda: False)
+    has_first, reads = threading.Event(), threading.Event()
+
+    def until_it_waits(queue: object) -> None:
+        end_s = time.monotonic() + 5
+        while not queue and time.monotonic() < end_s:
+            time.sleep(0.001)
+
+    def drafts() -> None:
+        until_it_waits(turns._beginning)
+        asked()
+        order.append("drafts")
+
+    def prompt() -> Generator[int]:
+        reads.set()
+        until_it_waits(turns._waiting)
+        asked()
+        order.append("prompt")
+        yield 1
+
+    def stream() -> Generator[int]:
+        yield 1
+        order.append("step")
+        yield 2
+
+    def streamed() -> None:
+        for number in turns.steps(stream()):
+            if number == 1:
+                has_first.set()
+                reads.wait()
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(streamed)]
+        has_first.wait()
+        answers += [pool.submit(turns.run_long, drafts)]
+        answers += [pool.submit(lambda: list(turns.steps(prompt())))]
+        for answer in answers:
+            answer.result()
+    assert order == ["step", "prompt", "drafts"]
+
+
+def test_time_that_is_given_to_others_is_told() -> None:
+    turns = Turns()
+    asked = turns.or_interrupted(lambda: False)
+
+    def drafts() -> float:
+        begun_s = turns.given_s
+        while not turns._beginning:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        asked()
+        return turns.given_s - begun_s
+
+    def slow() -> Generator[int]:
+        time.sleep(0.05)
+        yield 1
+
+    with ThreadPoolExecutor(1) as pool:
+        given_s = pool.submit(turns.run_long, drafts)
+        list(turns.steps(slow()))
+        assert 0.05 <= given_s.result() < 5
+
+
 def test_an_urgent_guess_is_awaited_until_it_begins() -> None:
     turns = Turns()
     free, seen = threading.Event(), list[bool]()

@@ -152,9 +152,9 @@ class DraftedRun:
     def _hop(self, filter: Filter | None, cancelled: Cancelled) -> Hop:
         """Return what came of the question and, if it was split, of its parts."""
         limit_s = self._config.drafts.timeout_s
-        deadline_s = time.monotonic() + limit_s
+        begun_s = self._own_s()
         more: _More = {
-            "cancelled": lambda: cancelled() or time.monotonic() > deadline_s,
+            "cancelled": lambda: cancelled() or self._own_s() > begun_s + limit_s,
             "trace": self._trace,
         }
         hop = ask_in_hops(
@@ -170,6 +170,10 @@ class DraftedRun:
                 "drafts.num_drafts)"
             )
         return hop
+
+    def _own_s(self) -> float:
+        """Return a clock that stands still while the steps of other answers are made."""
+        return time.monotonic() - self._turns.given_s
 
     def _asked(self, question: str, *, filter: Filter | None, more: _More) -> Outcome:
         """Return what came of one question, or of one part of it."""

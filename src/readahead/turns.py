@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from readahead.errors import InputError
 from readahead.trace import Trace
@@ -37,7 +38,8 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
         self._beginning: deque[Callable[[], None]] = deque()
         self._is_long = False
-        self._gives_way = False
+        self._between: Literal["", "step", "beginning"] = ""  # what is made between two steps
+        self._given_s = 0.0
 
     def close(self) -> None:
         """End the thread once it is idle."""
@@ -153,9 +155,10 @@ class Turns:
             return future.result()
         except BaseException:
             # An interrupt ends the waiting; nobody may touch what the step works on before it ends.
-            self._is_interrupted = True
-            wait([future])
-            self._is_interrupted = False
+            if not future.done():
+                self._is_interrupted = True
+                wait([future])
+                self._is_interrupted = False
             raise
 
     def or_interrupted(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
@@ -208,17 +211,35 @@ class Turns:
         if step is not None:
             step()
 
+    @property
+    def given_s(self) -> float:
+        """Return how long what ran has stood aside for others, all together."""
+        return self._given_s
+
     def _give_way(self) -> None:
-        """Make each step that waits now; only the thread that has the model does, and not twice."""
-        if threading.get_ident() != self._ident or self._gives_way:
+        """Make each step that waits now, and, where something long runs, let answers begin.
+
+        Only the thread that has the model does. What begins may read a whole prompt: between its
+        steps those that wait go first, too, but none begins; a step gives way to nobody.
+        """
+        if threading.get_ident() != self._ident or self._between == "step":
             return
-        self._gives_way = True
+        begun_s, is_outermost = time.monotonic(), not self._between
+        self._make_all("step", self._waiting)
+        if self._is_long and is_outermost:
+            self._make_all("beginning", self._beginning)
+        if is_outermost:
+            self._given_s += time.monotonic() - begun_s
+
+    def _make_all(
+        self, kind: Literal["step", "beginning"], queue: deque[Callable[[], None]]
+    ) -> None:
+        around, self._between = self._between, kind
         try:
-            for queue in (self._waiting, self._beginning if self._is_long else deque()):
-                for _ in range(len(queue)):
-                    self._next(queue)
+            for _ in range(len(queue)):
+                self._next(queue)
         finally:
-            self._gives_way = False
+            self._between = around
 
     def _enter(self) -> None:
         self._ident = threading.get_ident()

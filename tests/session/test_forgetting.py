@@ -154,6 +154,23 @@ def test_what_is_read_while_its_document_goes_is_not_kept(engine: Engine) -> Non
     assert held(engine) == []
 
 
+def test_what_a_guess_forgets_while_a_question_is_asked_is_not_shown(engine: Engine) -> None:
+    with Session(engine) as session:
+        find = session._found
+
+        def meanwhile(question: str, trace: Any) -> Any:
+            found = find(question, trace)
+            engine.knowledge.remove(["vault.md"])
+            engine.turns.run(session._refresh)  # by a guess that has not seen the question yet
+            return found
+
+        session._found = meanwhile  # type: ignore[method-assign]
+        submit(session, QUESTION)
+        assert "vault.md" not in {passage.document for passage in session.turns[0].passages}
+        del session._found
+    assert held(engine) == []
+
+
 def test_a_conversation_about_a_document_forgets_it(engine: Engine) -> None:
     chat = DocumentChat(engine, "vault.md")
     *_, answer = chat.submit(QUESTION)

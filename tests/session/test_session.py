@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from readahead.engine import Engine
-from readahead.errors import ContextOverflow, InputError, NotFound
+from readahead.errors import BackendError, ContextOverflow, InputError, NotFound
 from readahead.evaluation.lossless import is_lossless
 from readahead.lm import generate
 from readahead.lm.model import TransformersModel
@@ -20,6 +20,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.reply import PACKED
 from readahead.session import Session
 from readahead.session.conversation import OVERFLOW
+from readahead.session.worker import FAULTY
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.types import Answer, Passage
 from tests.conftest import make_llama, make_tokenizer
@@ -129,7 +130,9 @@ def test_a_fault_of_a_guess_costs_no_answer(
         assert "KeyError: 'oops'" in caplog.text
         answer = submit(session, QUESTION)
         assert answer.text == engine.ask(QUESTION).text
+        session.type("")
         session.type(QUESTION)  # harmless
+        assert session.status.reason == FAULTY
 
 
 def test_typing_returns_at_once_whatever_the_worker_does(session: Session) -> None:
@@ -391,6 +394,33 @@ def test_a_fault_in_the_middle_of_a_guess_costs_no_answer(
     submit(session, "and what does the moon do to the water?")
     assert is_lossless(engine, session.turns[1])
     session._worker.fault = None
+
+
+def test_an_answer_that_failed_is_not_followed(
+    engine: Engine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = engine.target.forward
+
+    def failing(*args: object, **kwargs: object) -> object:
+        raise BackendError("The device is lost.")
+
+    monkeypatch.setattr(engine.target, "forward", failing)
+    with pytest.raises(BackendError):
+        submit(session, QUESTION)
+    assert not session.turns
+    monkeypatch.setattr(engine.target, "forward", whole)
+    assert submit(session, QUESTION).text == engine.ask(QUESTION).text
+    assert is_lossless(engine, session.turns[0])
+
+
+def test_a_half_typed_line_is_read_again_once_documents_have_changed(
+    engine: Engine, session: Session
+) -> None:
+    session.type("what does a lamp burn at ")
+    until(lambda: len(session.status.passages) > 0)
+    engine.knowledge.remove(["tides.md"])
+    engine.forget_stale()
+    until(lambda: len(session.status.passages) > 0)
 
 
 def test_packed_prefixes_are_told_in_the_answer(tmp_path: Path, model: TransformersModel) -> None:

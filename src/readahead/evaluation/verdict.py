@@ -160,8 +160,9 @@ def _rounded(number: int) -> int:
 def warn(measured: Sequence[Measured]) -> Iterator[str]:
     """Yield what speaks against a prediction: costs that cannot be, and trials that differ.
 
-    A step of more tokens costs no less than one of fewer, so costs that fall by more than
-    ``MAX_FALL`` are noise. Told and found disagree from ``MAX_DISAGREEMENT`` on.
+    A step of more tokens does no less than one of fewer. Where it costs less, by more than
+    ``MAX_FALL``, times are noise, or one row is multiplied by slower code than several, as on some
+    CPUs in bfloat16. Told and found disagree from ``MAX_DISAGREEMENT`` on.
     """
     for one in measured:
         head = f"At {one.num_context_tokens} tokens "
@@ -169,8 +170,9 @@ def warn(measured: Sequence[Measured]) -> Iterator[str]:
             few, many = fall
             yield (
                 f"{head}a step of {many} tokens took {1000 * one.verify_s[many]:.1f} ms, one of "
-                f"{few} took {1000 * one.verify_s[few]:.1f} ms: times are noise, and what is told "
-                "from them is not to be trusted. Measure again on an idle machine."
+                f"{few} took {1000 * one.verify_s[few]:.1f} ms: either times are noise, and what "
+                "is told from them is not to be trusted, or this machine is slow at few tokens. "
+                "Measure again when it is idle: only noise comes out otherwise."
             )
         for trial in one.trials:
             yield from _disagreements(head, trial)

@@ -30,7 +30,7 @@ from readahead.session.outcome import note_injected, note_outcome
 from readahead.session.said import Saying, Turn
 from readahead.session.saved import restore, save
 from readahead.session.suggestions import Suggestions
-from readahead.session.worker import GOES_FIRST, Status, Worker
+from readahead.session.worker import FAULTY, GOES_FIRST, Status, Worker
 from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.guess import Event as Written
@@ -68,6 +68,7 @@ class Session:
         self._injects = config.inject.enabled if inject is None else inject
         self._conversation = Conversation(engine, filter)
         self._free = threading.Lock()  # held while an answer is given
+        self._num_refreshes = 0
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
         write = self._write if self._injects else None
         self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch, write)
@@ -177,8 +178,10 @@ class Session:
         """Return what is ready for the question that is being typed."""
         if not self._conversation.is_current:
             return Status()
-        status = self._worker.status
-        waits = self._worker.is_waiting and not status.reason
+        status, worker = self._worker.status, self._worker
+        if not status.reason and worker.fault is not None:
+            return replace(status, reason=FAULTY)
+        waits = worker.is_waiting and not status.reason
         return replace(status, reason=GOES_FIRST) if waits else status
 
     def suggestions(self) -> tuple[str, ...]:
@@ -272,8 +275,9 @@ class Session:
         self, question: str, request: Request, trace: Trace, cancelled: Cancelled
     ) -> Iterator[Event]:
         engine = self._engine
+        num_refreshes = self._num_refreshes
         found = self._found(question, trace)  # while a guess ends its step
-        begin = partial(self._start, question, found, request, cancelled, trace)
+        begin = partial(self._start, question, found, num_refreshes, request, cancelled, trace)
         # It computes nothing, unless it blends.
         start = engine.turns.run(begin, is_step=engine.config.cache.reuse == "exact", trace=trace)
         found = start.found
@@ -298,21 +302,27 @@ class Session:
             self._prefetcher.reset()
             yield from reply.nothing_found()
             return
-        saying = Saying(start.prompt)
+        saying, has_failed = Saying(start.prompt), False
         try:
             yield from reply.events(self._pieces(start, saying, reply, trace))
+        except Exception:  # the next question might fail behind it, too
+            has_failed = True
+            raise
         finally:
-            self._append(saying.turn(question, reply.text), start)
+            if not has_failed:
+                self._append(saying.turn(question, reply.text), start)
 
     def _start(
         self,
         question: str,
         found: Found,
+        num_refreshes: int,
         request: Request,
         cancelled: Cancelled,
         trace: Trace,
     ) -> Start:
-        if self._refresh():
+        # Also where a guess did so while ``found`` was looked for.
+        if self._refresh() or self._num_refreshes != num_refreshes:
             found = self._conversation.find(question, trace)
         return self._prefetcher.take(question, found, request, cancelled=cancelled, trace=trace)
 
@@ -385,4 +395,5 @@ class Session:
             return False
         self._prefetcher.forget_found(self._conversation.context)
         self._suggestions.forget()
+        self._num_refreshes += 1
         return True

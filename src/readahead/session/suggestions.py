@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from readahead.engine import Engine
 from readahead.lm.base import Cancelled
 from readahead.lm.prompt import num_tokens
@@ -55,8 +57,8 @@ class Suggestions:
             if written is None:
                 return False
             asked = [turn.question for turn in conversation.turns]
-            kept = [q for q in read_questions(written, asked) if self._is_supported(q, trace)]
-            span.attributes["suggestions"] = kept = kept[:num]
+            supported = (q for q in read_questions(written, asked) if self._is_supported(q, trace))
+            span.attributes["suggestions"] = kept = list(islice(supported, num))
         self.questions = tuple(kept)
         # The likeliest last: it stays in the cache that the next question is read on.
         self._unready = [*kept[1:], *kept[:1]]

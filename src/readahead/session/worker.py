@@ -37,6 +37,7 @@ _Task = Literal["finish", "guess", "warm", "suggest"]
 _URGENT = ("finish", "guess")  # for typed text; the others leave as soon as one of these waits
 SLICE_S = 0.5  # of the model's time, before another session's guess for typed text
 GOES_FIRST = "An answer is being written, which goes first."
+FAULTY = "Nothing is read ahead in this conversation any more, after a fault."
 _log = logging.getLogger("readahead.session")
 _RETRY_S = 0.05  # until an answer of another session has ended
 
@@ -173,8 +174,8 @@ class Worker:
     def _work(self) -> None:
         try:
             self._work_until_over()
-        except InputError as error:  # the engine was closed
-            self.fault = error
+        except InputError:  # the engine was closed
+            return
         except Exception as error:
             self.fault = error
             _log.exception("reading ahead ended")
@@ -260,7 +261,7 @@ class Worker:
     def _giving_way(self, task: _Task) -> Cancelled:
         """Return what tells between the steps of ``task`` whether another session's turn has come.
 
-        A guess for typed text makes one step at least, however long its search took.
+        A guess for typed text goes on behind its search at least, however long that took.
         """
         if task not in _URGENT:
             return lambda: self._turns.is_awaited

@@ -214,7 +214,9 @@ def test_the_end_of_a_moving_text_is_held_back() -> None:
 def test_a_guess_stops_within_one_step_and_goes_on_where_it_stopped() -> None:
     ahead, trace = prefetcher(), Trace("test")
     kwargs = dict(since_first_s=9.0, since_last_s=9.0, trace=trace)
-    stop = partial(next, iter([False]), True)
+    assert not ahead.guess(QUESTION + " ", REQUEST, cancelled=lambda: True, **kwargs)  # type: ignore[arg-type]
+    assert "computed_tokens" not in trace.counters  # it left behind its search
+    stop = partial(next, iter([False, False]), True)
     assert not ahead.guess(QUESTION + " ", REQUEST, cancelled=stop, **kwargs)  # type: ignore[arg-type]
     assert trace.counters["computed_tokens"] == 16
     assert ahead.guess(QUESTION + " ", REQUEST, **kwargs)  # type: ignore[arg-type]

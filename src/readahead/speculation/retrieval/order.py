@@ -37,12 +37,12 @@ def order_passages(
     if config.policy == "exact-order" or not best:
         return best
     pool = ranked[: max(k, config.relaxed_k)] if config.policy == "relaxed" else best
-    path, _ = _longest([], pool, k, known)
+    path, _ = _longest([], known([])[1], pool, k, known)
     return path + [passage for passage in best if passage not in path][: k - len(path)]
 
 
 def _longest(
-    path: list[Passage], pool: Sequence[Passage], k: int, known: Known
+    path: list[Passage], num_path_tokens: int, pool: Sequence[Passage], k: int, known: Known
 ) -> tuple[list[Passage], int]:
     """Return the path from ``path`` on that is known furthest, and how far; equal ones by rank."""
     best = (path, 0)
@@ -53,16 +53,12 @@ def _longest(
             continue
         num_known, num_tokens = known(longer)
         if num_known == num_tokens:
-            found = _longest(longer, pool, k, known)
+            found = _longest(longer, num_tokens, pool, k, known)
             found = (found[0], max(found[1], num_known))
-        elif 2 * (num_tokens - num_known) <= num_tokens - _num_tokens(path, known):
+        elif 2 * (num_tokens - num_known) <= num_tokens - num_path_tokens:
             found = (longer, num_known)  # reading it was interrupted beyond its half
         else:
             continue
         if found[1] > best[1]:
             best = found
     return best
-
-
-def _num_tokens(path: Sequence[Passage], known: Known) -> int:
-    return known(path)[1]

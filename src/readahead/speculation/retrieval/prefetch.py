@@ -86,6 +86,7 @@ class Prefetcher:
 
         Of what was read, only ``context`` stays, where that is known to be as it was.
         """
+        self._gate.reset()
         self._found.clear()
         self._drop_ahead()
         self._readings.crop(joined(context.parts))
@@ -134,10 +135,10 @@ class Prefetcher:
                 span.attributes |= _shown(self.decision)
             self._typed, self.reason = part, self.decision.reason
         decision, found = self.decision, self._found[part]
-        if decision is None or not found.hits:
+        if decision is None or not found.hits or not decision.passed:
             return True
-        if not decision.passed:
-            return True
+        if cancelled():
+            return False
         on = self._readings.on(found.context)
         prompt = self._prompts.planned(part, found, decision, request, on)
         return self._read_ahead(prompt, decision, found.context, cancelled, trace)
