@@ -15,6 +15,7 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
+from readahead.plain import OUTGROWN
 from readahead.reply import CUT_OFF, NOTHING_FOUND
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
@@ -393,6 +394,26 @@ def test_a_question_that_refers_back_is_searched_with_what_it_refers_to(engine: 
 def test_drafts_say_that_they_leave_earlier_answers_out(engine: Engine) -> None:
     answer = engine.ask(QUESTION, method="drafts", exchanges=[Exchange("What?", ())])
     assert LEFT_OUT in answer.notes
+
+
+def test_drafts_that_fail_follow_earlier_answers(tmp_path: Path, model: TransformersModel) -> None:
+    engine = open_engine(tmp_path, model, drafts__timeout_s=1e-9)
+    before = [Exchange(QUESTION, tuple(engine.load().target.tokenizer.encode("Twice a day.")))]
+    instead = engine.ask("And why?", method="drafts", exchanges=before)
+    plain = engine.ask("And why?", exchanges=before)
+    assert instead.method == "plain"
+    assert instead.text == plain.text != engine.ask("And why?").text
+    assert instead.notes[0].startswith("Answered plainly, because drafting took longer")
+    assert LEFT_OUT not in instead.notes
+
+
+@pytest.mark.parametrize("method", ["plain", "rapid"])
+def test_earlier_answers_that_do_not_fit_are_missed(engine: Engine, method: str) -> None:
+    before = [Exchange("What? " * 200, ()), Exchange("Why? " * 200, ()), Exchange(QUESTION, ())]
+    answer = engine.ask("And the moon?", method=method, exchanges=before)
+    assert answer.notes.count(OUTGROWN.format(1)) == 1
+    answer = engine.ask("And the moon?", method=method, exchanges=before[1:])
+    assert not any("outgrew" in note for note in answer.notes)
 
 
 def test_a_system_text_of_the_settings_reaches_the_model(

@@ -14,6 +14,7 @@ from readahead.errors import (
     VocabularyMismatch,
 )
 from readahead.knowledge import KnowledgeBase
+from readahead.lm.dialogue import Exchange
 from readahead.lm.generate import generate
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import build_prompt
@@ -117,6 +118,17 @@ def test_the_target_may_draft_for_itself(tmp_path: Path, wide: TransformersModel
         answer = engine.ask(QUESTION, method="rapid")
         assert answer.text == by_hand(engine, wide, QUESTION)
         assert engine.rapid.drafter is wide
+
+
+def test_a_follow_up_is_about_the_document_that_it_refers_back_to(
+    tmp_path: Path, wide: TransformersModel
+) -> None:
+    with open_engine(tmp_path, wide) as engine:
+        for before, document in (("What is ink made of?", "ink.txt"), (QUESTION, "guide.md")):
+            past = [Exchange(before, ())]
+            answer = engine.ask("And of what use?", method="rapid", exchanges=past)
+            trace = engine.knowledge.store.trace(answer.trace_id)
+            assert trace["attributes"]["document"] == document  # type: ignore[index]
 
 
 def test_a_second_question_reads_only_itself(tmp_path: Path, wide: TransformersModel) -> None:

@@ -270,7 +270,7 @@ class Engine:
             inject: Whether to retrieve again while the answer is written, where its passages seem
                 to lack it; None: as ``inject.enabled`` says.
             exchanges: The questions and answers that this one follows, the oldest first. Drafts
-                answer each question by itself, and say so.
+                answer each question by itself, and say so; what does not fit is left out, and said.
             cancelled: Asked before each model step; True ends the answer there.
 
         Raises:
@@ -348,7 +348,7 @@ class Engine:
         trace: Trace,
         exchanges: Sequence[Exchange],
     ) -> Iterator[Event]:
-        """Yield an answer by drafts, or a plain one where drafting fails."""
+        """Yield an answer by drafts, or, where drafting fails, a plain one behind ``exchanges``."""
         splitter = Splitter(self.target if self.config.drafts.splits_by_model else None)
         run = DraftedRun(
             self.knowledge,
@@ -367,5 +367,5 @@ class Engine:
             note = f"Answered plainly, because {failure}."
         # Not in the handler: until it ends, the error keeps what the failed step had in memory.
         trace.attributes["method"] = "plain"
-        for event in self._plain(question, filter, cancelled, trace, notes=(note,)):
+        for event in self._plain(question, filter, cancelled, trace, exchanges, notes=(note,)):
             yield replace(event, audit=run.audit) if isinstance(event, Answer) else event

@@ -12,7 +12,7 @@ from readahead.errors import ContextOverflow
 from readahead.knowledge import KnowledgeBase
 from readahead.lm import generate
 from readahead.lm.base import Cancelled
-from readahead.lm.dialogue import Exchange, build_dialogue
+from readahead.lm.dialogue import Dialogue, Exchange, build_dialogue
 from readahead.lm.generate import Piece
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Context, Prompt
@@ -27,6 +27,8 @@ from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from readahead.turns import Turns
 from readahead.types import Hit, Passage
+
+OUTGROWN = "The conversation outgrew the model's context: {} of its first turns were left out."
 
 
 def sampling_params(config: GenerationConfig) -> SamplingParams:
@@ -174,16 +176,18 @@ class PlainRun:
 
     def _prompt(self, hits: Sequence[Hit]) -> Prompt:
         with self._trace.span("prompt") as span:
-            prompt = build_dialogue(
+            dialogue = build_dialogue(
                 self._target.tokenizer,
                 self._question,
                 [hit.passage for hit in hits],
                 self._exchanges,
                 max_tokens=self._max_prompt_tokens,
                 system=self._config.generation.system,
-            ).prompt
+            )
+            prompt = dialogue.prompt
             span.attributes["num_passages"] = len(prompt.passages)
         check_passages(prompt, self._max_prompt_tokens)
+        self._notes = (*self._notes, *outgrown_notes(dialogue, self._exchanges))
         self._trace.count("prompt_tokens", len(prompt.token_ids))
         return prompt
 
@@ -196,6 +200,12 @@ def check_passages(prompt: Prompt, max_prompt_tokens: int) -> None:
             f"{max_prompt_tokens} tokens, which context and memory leave beside an answer.",
             remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
+
+
+def outgrown_notes(dialogue: Dialogue, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
+    """Return the note on those of ``exchanges`` that ``dialogue`` leaves out, if there are such."""
+    left_out = len(exchanges) - len(dialogue.exchanges)
+    return (OUTGROWN.format(left_out),) if left_out else ()
 
 
 def fitting_notes(prompt: Prompt) -> tuple[str, ...]:

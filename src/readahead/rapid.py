@@ -15,7 +15,7 @@ from readahead.lm.generate import Piece
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt
 from readahead.lm.reuse import PrefixReader, Reading
-from readahead.plain import check_passages, fitting_notes, sampling_params
+from readahead.plain import check_passages, fitting_notes, outgrown_notes, sampling_params
 from readahead.reply import Event, Reply, reading_notes
 from readahead.retrieval.base import Filter
 from readahead.retrieved import Retrieved
@@ -31,7 +31,6 @@ from readahead.turns import Turns
 from readahead.types import Passage
 
 METHOD = "rapid"
-OUTGROWN = "The conversation outgrew the model's context: {} of its first turns were left out."
 ALONE = "The answer was written without the drafter: {}"
 
 
@@ -114,7 +113,8 @@ class RapidRun:
         max_prompt_tokens: Of the target.
         turns: Who has the models.
         past: What was asked about the same document before.
-        query: What the drafter's passages are retrieved for; "" is the question.
+        query: What the document, where none is named, and the drafter's passages are retrieved
+            for; "" is the question.
         notes: What the reader should know besides.
     """
 
@@ -192,7 +192,7 @@ class RapidRun:
             )
         if named:
             return named[0]
-        hits = self._knowledge.search(self._question, 1, filter=filter, trace=self._trace)
+        hits = self._knowledge.search(self._query, 1, filter=filter, trace=self._trace)
         self._trace.count("retrievals")
         return hits[0].passage.document if hits else ""
 
@@ -217,8 +217,7 @@ class RapidRun:
             span.attributes["num_passages"] = len(prompt.passages)
             span.attributes["num_turns"] = len(self._exchanges)
         check_passages(prompt, self._max_prompt_tokens)
-        if left_out := len(self._past.exchanges) - len(self._exchanges):
-            self._notes = (*self._notes, OUTGROWN.format(left_out))
+        self._notes = (*self._notes, *outgrown_notes(dialogue, self._past.exchanges))
         self._trace.count("prompt_tokens", len(prompt.token_ids))
         shown = [{"id": passage.id, "score": 0.0} for passage in prompt.passages]
         self._trace.attributes["passages"] = shown
