@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +25,7 @@ from readahead.retrieval.base import Embedder, Filter, Vectors
 from readahead.retrieval.chunk import chunk
 from readahead.retrieval.content import content_hash
 from readahead.retrieval.index import AddReport, Failure, Indexer, Source, reembed
-from readahead.retrieval.remembering import Remembering
+from readahead.retrieval.matching import Matching
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
 from readahead.trace import Trace
@@ -55,10 +55,10 @@ class KnowledgeBase:
     ) -> None:
         self.store = store
         self.config = config
-        self._load = load or partial(load_embedder, config.models)
+        load = load or partial(load_embedder, config.models)
+        self._matching = Matching(store, config.retrieval, load, embedder)
+        self._is_embedder_given = embedder is not None
         self.on_trace: Callable[[Trace], None] | None = None
-        if embedder is not None:
-            self.embedder = embedder
 
     @classmethod
     def open(
@@ -78,7 +78,7 @@ class KnowledgeBase:
         return cls(Store.open(config.kb, create=create), config, load=load)
 
     def configured(self, config: Config) -> Self:
-        """Return the same documents with other settings; what is loaded stays as it is."""
+        """Return the same documents with other settings; what is or gets loaded is shared."""
         twin = copy.copy(self)
         twin.config = config
         return twin
@@ -93,37 +93,35 @@ class KnowledgeBase:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @cached_property
+    @property
     def embedder(self) -> Embedder | None:
-        """Return what embeds passages and queries, None where only words are matched.
+        """Return what embeds passages and queries, None where only words are matched by now.
 
         Raises:
             NotFound: The model was not pulled.
             ConfigError: The extra ``dense`` is not installed.
         """
-        return None if self.is_lexical else Remembering(self._load())
+        return None if self._is_by_words else self._matching.embedder
 
     @property
     def is_lexical(self) -> bool:
         """Return whether only words are matched: by the settings, or for want of vectors."""
-        if self.config.retrieval.mode == "lexical":
-            return True
-        return bool(self.store.live_ids()) and not len(self.store.vector_ids())
+        return self.config.retrieval.mode == "lexical" or self._matching.lacks_vectors
 
-    @cached_property
+    @property
+    def _is_by_words(self) -> bool:
+        return self.is_lexical and not self._is_embedder_given
+
+    @property
     def retriever(self) -> HybridRetriever:
         """Return what ranks the passages.
 
         Raises:
             EmbedderMismatch: The knowledge base is embedded with another model.
         """
-        embedder = self.embedder
-        config = self.config.retrieval
-        if embedder is None:
-            config = config.model_copy(update={"mode": "lexical"})
-        return HybridRetriever(self.store, embedder, config)
+        return self._matching.by_words if self._is_by_words else self._matching.retriever
 
-    @cached_property
+    @property
     def similarity(self) -> Similarity | None:
         """Return how alike a sentence and spans are in meaning, None without an embedder."""
         embedder = self.embedder

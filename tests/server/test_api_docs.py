@@ -57,9 +57,8 @@ def service(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         shutil.copy(ROOT / "examples" / "documents" / name, folder)
     model = TransformersModel(make_llama().eval(), make_tokenizer(), name=TARGET)
     service = Service(config, model)
-    knowledge = service.tenant().engine.knowledge
-    knowledge.embedder = HashingEmbedder()
-    knowledge.add([folder / SAMPLES[0]])
+    service.loaded.embedder = HashingEmbedder()
+    service.tenant().engine.knowledge.add([folder / SAMPLES[0]])
     monkeypatch.chdir(tmp_path)
     yield service
     service.close()

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 from openai.types import CreateEmbeddingResponse
+from starlette.testclient import TestClient
 
 from readahead.config import Config
+from readahead.knowledge import KnowledgeBase
 from readahead.lm.model import TransformersModel
 from readahead.lm.weights import pull
 from readahead.retrieval.embed import SentenceTransformerEmbedder
@@ -37,7 +39,7 @@ def service(
     config: Config, model: TransformersModel, embedder: HashingEmbedder
 ) -> Iterator[Service]:
     service = Service(config, model)
-    service.tenant().engine.knowledge.embedder = embedder
+    service.loaded.embedder = embedder
     yield service
     service.close()
 
@@ -95,7 +97,7 @@ def test_its_own_length_may_be_asked_for(openai: OpenAI) -> None:
         ({"input": ["a", "word " * 51]}, "input", r"input\[1\] has 51 tokens; .* reads 50"),
         ({"dimensions": 16}, "dimensions", "have 32"),
         ({"encoding_format": "int8"}, "encoding_format", "float"),
-        ({"extra_body": {"input_type": "query"}}, "input_type", "not permitted"),
+        ({"extra_body": {"input_type": "query"}}, "input_type", "no field of this request"),
     ],
 )
 def test_what_is_not_served_is_named(
@@ -129,6 +131,32 @@ def test_without_an_embedder_there_is_no_model(
         embed(openai)
 
 
+def test_documents_without_vectors_leave_no_embedder_until_they_are_gone(
+    client: TestClient, service: Service, model: TransformersModel, tmp_path: Path
+) -> None:
+    (tmp_path / "lake.md").write_text("The lake is deep.", encoding="utf-8")
+    with KnowledgeBase.open(make_config(tmp_path)) as by_words:
+        by_words.add([tmp_path / "lake.md"])
+    knowledge = service.tenant().engine.knowledge
+    twin = service.tenant().engine.configured(service.config).knowledge
+    request = {"model": NAME, "input": "a lake"}
+
+    def is_listed() -> bool:
+        return NAME in {one["id"] for one in client.get("/v1/models").json()["data"]}
+
+    assert not is_listed()
+    assert client.post("/v1/embeddings", json=request).status_code == 404
+    assert knowledge.search("lake", 1)[0].similarity is None
+    assert client.delete("/v1/documents/1").status_code == 200
+    assert is_listed()
+    assert client.post("/v1/embeddings", json=request).status_code == 200
+    knowledge.add([tmp_path / "lake.md"])
+    for one in (knowledge, twin):
+        assert one.search("lake", 1)[0].similarity is not None
+    assert twin.embedder is knowledge.embedder is not None
+    assert twin.retriever is knowledge.retriever
+
+
 def test_a_cancelled_request_stops_within_a_batch(
     service: Service, embedder: HashingEmbedder
 ) -> None:
@@ -144,7 +172,7 @@ def test_a_cancelled_request_stops_within_a_batch(
 @pytest.mark.real
 def test_the_real_embedder(openai: OpenAI, service: Service) -> None:
     minilm = SentenceTransformerEmbedder(pull(NAME).folder, device="cpu")
-    service.tenant().engine.knowledge.embedder = minilm
+    service.loaded.embedder = minilm
     response = embed(openai)
     got = np.array([one.embedding for one in response.data], dtype=np.float32)
     assert np.allclose(got, minilm.embed_passages(TEXTS), atol=1e-5)

@@ -101,15 +101,14 @@ def _embedder(tenant: Tenant, embedding: EmbeddingRequest) -> Embedder:
         ConfigError: The extra ``dense`` is not installed.
     """
     knowledge = tenant.engine.knowledge
-    if knowledge.is_lexical:
+    name = knowledge.config.models.embedder
+    if embedding.model != name and not knowledge.is_lexical:
+        raise unknown_model(embedding.model, f"Texts are embedded by {name!r}.")
+    embedder = knowledge.embedder
+    if embedder is None:
         raise unknown_model(
             embedding.model, "Nothing is embedded: only words are matched (see retrieval.mode)."
         )
-    name = knowledge.config.models.embedder
-    if embedding.model != name:
-        raise unknown_model(embedding.model, f"Texts are embedded by {name!r}.")
-    embedder = knowledge.embedder
-    assert embedder is not None
     if embedding.dimensions not in (None, embedder.dim):
         raise Problem(
             400,
