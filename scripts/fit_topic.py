@@ -102,7 +102,7 @@ class Stage:
             vector = self.embed(turn.question) if self.compares_vectors else None
             verdict = topic.judge(turn.question, vector)
             hits = [] if verdict.skip else self.search(verdict.query)
-            shift = topic.follow(verdict, hits, k=K)
+            has_changed = topic.follow(verdict, hits, k=K)
             context = [self.knowledge.store.passage(id) for id in topic.passages]
             is_change = bool(played) and played[-1].turn.topic != turn.topic
             answered = turn.is_answered_in(context)
@@ -112,7 +112,7 @@ class Stage:
                     skipped=verdict.skip,
                     answered=answered,
                     is_change=is_change,
-                    changed=shift.changed,
+                    changed=has_changed,
                     num_passages=len(context),
                     signals=verdict.signals,
                 )

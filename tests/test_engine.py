@@ -76,7 +76,7 @@ def test_the_trace_tells_where_the_time_went(engine: Engine) -> None:
     answer = engine.ask(QUESTION)
     trace = engine.knowledge.store.trace(answer.trace_id)
     spans = {span["name"]: span for span in trace["spans"]}  # type: ignore[attr-defined]
-    assert list(spans) == ["encode", "search", "prompt", "prefill", "cite", "decode"]
+    assert list(spans) == ["encode", "search", "prompt", "wait", "prefill", "cite", "decode"]
     assert spans["decode"]["count"] == answer.usage.completion_tokens - 1
     assert trace["attributes"]["answer"] == answer.text  # type: ignore[index]
     timing = answer.timing

@@ -116,7 +116,10 @@ class Copies(Pinned):
 
 
 class PrefixTree:
-    """Segments of several models and tenants under one budget; may be used from several threads.
+    """Segments under one budget; may be used from several threads.
+
+    Each engine opens a tree of its own, and the budgets of several engines add up. Models and
+    tenants that share one are kept apart by their roots.
 
     When the budget is full, what is cold is packed, goes to disk, or goes; see ``Budget``. Packing
     is *approximate*, and so is what is computed behind it: segments, caches and matches say so.

@@ -83,7 +83,7 @@ class Conversation:
             return self._fitting(question, Search((), self.context, verdict, self._notes))
         hits = self._search(verdict.query, trace)
         k = self._engine.config.retrieval.k
-        has_left = self._topic.compare(verdict, hits[:k]).changed
+        has_left = self._topic.is_left(verdict, hits[:k])
         span.attributes["changed"] = has_left
         if has_left:
             return Search(hits, self.opening, verdict, self._notes)

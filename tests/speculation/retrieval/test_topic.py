@@ -15,7 +15,6 @@ from readahead.retrieval.store import Store
 from readahead.speculation.retrieval.topic import (
     MAX_RUNNERS_UP,
     NUM_RUNNERS_UP,
-    Shift,
     Topic,
     TopicBounds,
     Verdict,
@@ -45,7 +44,7 @@ class Conversation:
         self.k = k
         self._retriever = HybridRetriever(store, EMBEDDER)
 
-    def ask(self, question: str) -> tuple[Verdict, Shift]:
+    def ask(self, question: str) -> tuple[Verdict, bool]:
         verdict = self.topic.judge(question, EMBEDDER.embed_query(question)[0])
         hits = (
             [] if verdict.skip else self._retriever.search(verdict.query, self.k + NUM_RUNNERS_UP)
@@ -76,22 +75,22 @@ def first_turn(topic: Topic, hits: Sequence[Hit], question: str = "Who?", k: int
 
 
 def test_the_first_question_is_searched_for_as_it_is(conversation: Conversation) -> None:
-    verdict, shift = conversation.ask("And who worked on the dome?")
+    verdict, has_changed = conversation.ask("And who worked on the dome?")
     assert not verdict.skip
     assert not verdict.on_topic
     assert verdict.query == "And who worked on the dome?"
-    assert shift == Shift(0, changed=False)
+    assert not has_changed
     assert len(conversation.topic.passages) == 1
 
 
 def test_a_follow_up_that_the_passages_cover_needs_no_retrieval(conversation: Conversation) -> None:
     conversation.ask("Who worked on the dome?")
     before = conversation.topic.passages
-    verdict, shift = conversation.ask("And the copper panels?")
+    verdict, has_changed = conversation.ask("And the copper panels?")
     assert verdict.skip
-    assert verdict.is_follow_up
+    assert verdict.signs == ("and",)
     assert verdict.similarity >= verdict.threshold
-    assert shift == Shift(0, changed=False)
+    assert not has_changed
     assert conversation.topic.passages == before
 
 
@@ -106,9 +105,9 @@ def test_a_question_that_a_runner_up_matches_better_is_searched_for(
 
 def test_the_topic_changes_when_question_and_hits_have_left_it(conversation: Conversation) -> None:
     conversation.ask("Who worked on the dome?")
-    verdict, shift = conversation.ask("Which bus leaves Wexcombe station?")
+    verdict, has_changed = conversation.ask("Which bus leaves Wexcombe station?")
     assert not verdict.on_topic
-    assert shift.changed
+    assert has_changed
     assert len(conversation.topic.passages) == 1
     assert conversation.topic.num_turns == 1
     assert "dome" not in conversation.topic.words
@@ -118,23 +117,23 @@ def test_a_question_that_refers_back_stays_on_topic_and_brings_its_words(
     conversation: Conversation,
 ) -> None:
     conversation.ask("How do I cool the camera?")
-    verdict, shift = conversation.ask("and how do I delete it?")
+    verdict, has_changed = conversation.ask("and how do I delete it?")
     assert verdict.on_topic
     assert verdict.query == "and how do I delete it? cool camera"
-    assert not shift.changed
+    assert not has_changed
 
 
 def test_chinese_follow_ups_and_changes_are_seen(conversation: Conversation) -> None:
     conversation.ask("天文台周几闭馆？")
     covered, _ = conversation.ask("那夏天下午呢？")
     assert covered.skip
-    asked_back, shift = conversation.ask("那什么时候关门？")
+    asked_back, has_changed = conversation.ask("那什么时候关门？")
     assert asked_back.signs == ("那",)
     assert asked_back.query.startswith("那什么时候关门？ 天文")
-    assert not shift.changed
-    change, shift = conversation.ask("圆顶内可以拍照吗？")
+    assert not has_changed
+    change, has_changed = conversation.ask("圆顶内可以拍照吗？")
     assert not change.skip
-    assert shift.changed
+    assert has_changed
 
 
 def test_without_vectors_words_decide(store: Store) -> None:
@@ -147,20 +146,20 @@ def test_without_vectors_words_decide(store: Store) -> None:
 
 def test_nothing_found_changes_nothing(conversation: Conversation) -> None:
     conversation.ask("Who worked on the dome?")
-    verdict, shift = conversation.ask("   ")
+    verdict, has_changed = conversation.ask("   ")
     assert not verdict.skip
-    assert not shift.changed
+    assert not has_changed
     assert conversation.topic.passages
 
 
-def test_known_hits_are_counted_and_hold_the_topic() -> None:
+def test_a_known_hit_in_front_holds_the_topic() -> None:
     topic = Topic()
     dome, roof, bus = hit("1", "The dome."), hit("2", "The roof."), hit("3", "The bus.")
     first_turn(topic, [dome, roof, bus], k=2)
     verdict = topic.judge("bus")
     assert not verdict.on_topic
-    assert topic.compare(verdict, [roof, bus]) == Shift(1, changed=False)
-    assert topic.compare(verdict, [bus, roof]) == Shift(1, changed=True)
+    assert not topic.is_left(verdict, [roof, bus])
+    assert topic.is_left(verdict, [bus, roof])
 
 
 def test_a_passage_that_is_read_is_no_runner_up_any_more() -> None:
@@ -173,15 +172,24 @@ def test_a_passage_that_is_read_is_no_runner_up_any_more() -> None:
     assert topic.judge("bus").skip
 
 
-def test_passages_that_leave_the_context_are_forgotten() -> None:
+def test_a_topic_that_is_reset_knows_nothing() -> None:
     topic = Topic()
     first_turn(topic, [hit("1", "The dome."), hit("2", "The bus.")], k=2)
-    topic.keep({"1"})
-    assert topic.passages == ("1",)
-    assert not topic.judge("the bus").skip
+    assert topic.judge("And the bus?").skip
     topic.reset()
     assert not topic.passages
     assert not topic.words
+    assert not topic.judge("And the bus?").signs
+
+
+def test_what_was_said_elsewhere_is_referred_back_to_and_holds_no_topic() -> None:
+    """Its passages are unknown, so nothing is skipped, and no hit shows that the topic changed."""
+    topic = Topic()
+    topic.follow(topic.judge("Who keeps the dome?"))
+    verdict = topic.judge("And the bus?")
+    assert (verdict.signs, verdict.on_topic, verdict.skip) == (("and",), True, False)
+    assert verdict.query == "And the bus? keeps dome"
+    assert not topic.is_left(topic.judge("bus"), [hit("1", "The bus.")])
 
 
 def test_runners_up_that_have_gone_are_forgotten() -> None:

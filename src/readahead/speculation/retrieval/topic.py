@@ -72,11 +72,6 @@ class Verdict:
     query: str
 
     @property
-    def is_follow_up(self) -> bool:
-        """Return whether the question refers back."""
-        return bool(self.signs)
-
-    @property
     def signals(self) -> dict[str, object]:
         """Return what the trace shows."""
         return {
@@ -87,19 +82,6 @@ class Verdict:
             "lead": round(self.lead, 3),
             "threshold": round(self.threshold, 3),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """What a retrieval says about the topic.
-
-    Attributes:
-        num_known: How many of the hits are in context already.
-        changed: Whether the topic is another now; what was read before may be dropped.
-    """
-
-    num_known: int
-    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +101,8 @@ class Topic:
     """What one conversation is about; starts anew when the topic changes.
 
     Each turn: ``judge`` the question; unless that says ``skip``, search for ``verdict.query``, for
-    the passages to read and ``NUM_RUNNERS_UP`` more; ``follow`` with what was found. When passages
-    leave the context for other reasons, or their document is removed, tell ``keep`` what is left.
+    the passages to read and ``NUM_RUNNERS_UP`` more; ``follow`` with what was found. When a passage
+    in context is removed, ``reset``; when others are, ``drop``.
 
     Args:
         vectors: Returns the stored vectors of passages; without it only words are compared.
@@ -164,37 +146,32 @@ class Topic:
         query = " ".join([question, *self.words]) if signs else question
         return Verdict(question, on_topic, skip, signs, similarity, lead, threshold, query)
 
-    def compare(self, verdict: Verdict, hits: Sequence[Hit]) -> Shift:
-        """Return what the hits say: the topic changes when they and the question have left it.
+    def is_left(self, verdict: Verdict, hits: Sequence[Hit]) -> bool:
+        """Return whether question and hits have left the topic, so that it may be dropped.
 
         Args:
             verdict: Of the question.
             hits: Those that are to be read, best first.
         """
-        known = [hit.passage.id in self._in_context for hit in hits]
-        left = bool(known) and not known[0] and bool(self._in_context)
-        return Shift(sum(known), changed=left and not verdict.on_topic)
+        if verdict.on_topic or not hits or not self._in_context:
+            return False
+        return hits[0].passage.id not in self._in_context
 
-    def follow(self, verdict: Verdict, hits: Sequence[Hit] = (), *, k: int = 3) -> Shift:
-        """Take note of a turn, and of what was retrieved for it.
+    def follow(self, verdict: Verdict, hits: Sequence[Hit] = (), *, k: int = 3) -> bool:
+        """Take note of a turn, and of what was retrieved for it; return whether the topic changed.
 
         Args:
             verdict: Of the question.
             hits: What was found, best first; none if the retrieval was skipped.
             k: How many of them are read; the rest are runners-up.
         """
-        shift = self.compare(verdict, hits[:k])
-        if shift.changed:
+        if has_changed := self.is_left(verdict, hits[:k]):
             self.reset()
         self._remember(hits, k)
         self._words.update(_content_words(verdict.question))
         self._num_words += num_words(verdict.question)
         self.num_turns += 1
-        return shift
-
-    def keep(self, ids: Set[str]) -> None:
-        """Forget the passages in context but these; the runners-up stay."""
-        self._in_context = {id: it for id, it in self._in_context.items() if id in ids}
+        return has_changed
 
     def drop(self, is_stale: Callable[[str], bool]) -> None:
         """Forget the runners-up that, by their ids, cannot be found any more."""

@@ -53,8 +53,9 @@ class RapidDecoder:
 
     ``generate`` forwards neither streamer nor tokenizer nor assistant_model to a callable, so these
     are given here. It may be used for any number of calls: what drafting costs and brings is
-    remembered. Nothing that it is given is changed but the cache, which afterwards holds what plain
-    ``generate`` leaves there. An answer ends where the model's context is full.
+    remembered. Of what it is given, it changes the cache, which afterwards holds what plain
+    ``generate`` leaves there, and puts the models into evaluation mode. An answer ends where the
+    model's context is full.
 
     Args:
         tokenizer: The target's, of transformers.
