@@ -115,6 +115,8 @@ def test_plain_retrieves_again_at_the_first_question_only(page: Page) -> None:
     for number in (1, 2):
         with page.expect_request("**/v1/chat/completions") as asked:
             ask(page)
-        injects.append(asked.value.post_data_json["readahead"].get("inject"))
+        body = asked.value.post_data_json
+        assert body
+        injects.append(body["readahead"].get("inject"))
         expect(page.locator(".facts")).to_have_count(number)
     assert injects == [True, None]
