@@ -171,7 +171,13 @@ def _invalid(error: RequestValidationError) -> Problem:
     if first["type"] == "extra_forbidden":
         message = f"{param} is no field of this request; /openapi.json lists those there are."
         return Problem(400, message, param=param, code="unsupported")
-    return Problem(400, f"{param or 'The request'}: {first['msg']}.", param=param, code="invalid")
+    message = of_field(param or "body", first["msg"])
+    return Problem(400, message, param=param, code="invalid")
+
+
+def of_field(name: str, complaint: str) -> str:
+    """Return what pydantic says of a field as a sentence."""
+    return f"{name}: {complaint.removeprefix('Value error, ')}."
 
 
 def _methods(request: Request, routes: Sequence[BaseRoute]) -> list[str]:

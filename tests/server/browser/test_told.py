@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.server.browser.conftest import PHONE, Opens
 from tests.server.browser.test_audit import SHOW, made
 from tests.server.browser.test_chatting import QUESTION, ask
-from tests.server.routes.test_page_told import descriptions, samples
+from tests.server.routes.test_page_told import complaints, descriptions, samples
 
 TOLD = """async (texts) => {
     const { told } = await import("/static/told.js");
@@ -25,7 +25,7 @@ def chinese(opens: Opens) -> Page:
 
 
 def test_every_text_of_the_server_is_put_into_chinese(chinese: Page) -> None:
-    texts = [*samples(), *descriptions().values()]
+    texts = [*samples(), *dict(complaints()), *descriptions().values()]
     for text, words in zip(texts, chinese.evaluate(TOLD, texts), strict=True):
         assert HAN.search(words), text
         left = re.findall(r"[A-Za-z]+ [a-z]+ [a-z]+", words)  # names stay, sentences do not

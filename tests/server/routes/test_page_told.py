@@ -2,23 +2,32 @@
 
 import ast
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import get_args, get_type_hints
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
 import readahead
 from readahead.config import Config
 from readahead.evidence.opposites import Opposition
 from readahead.evidence.values import Kind
+from readahead.server.problems import Problem, problem_of
 from readahead.server.routes.page import FILES
-from readahead.server.schemas.requests import SETTINGS
+from readahead.server.routes.search import SearchRequest
+from readahead.server.routes.sessions import NewSession, Typing
+from readahead.server.schemas.requests import SETTINGS, ChatRequest, configured
 
 SOURCES = Path(readahead.__file__).parent
 TABLE = "zhserver.js"
 SPEAKERS = {
     *("Problem", "unsupported", "_refused", "_malformed", "Failed"),
     *("InputError", "ContextOverflow", "NotFound", "BackendError", "DocumentError", "Failure"),
+    "ConfigError",
 }
 # Where questions, uploads and searches of the page may fail.
 ASKED = (
@@ -30,7 +39,8 @@ ASKED = (
     *(f"server/routes/{name}.py" for name in ("answering", "chat", "documents", "uploads")),
     *(f"server/routes/{name}.py" for name in ("search", "sessions", "traces")),
 )
-BEFORE = {"server/run.py", "server/guard/keys.py", "server/guard/hosts.py"}  # before it serves
+# Before it serves.
+BEFORE = {"server/run.py", "server/guard/keys.py", "server/guard/hosts.py", "errors.py"}
 # Functions whose strings are shown: reasons, notes.
 SAYING = {
     "speculation/retrieval/gate.py": ("wait", "decide"),
@@ -50,7 +60,13 @@ SAYING = {
 # Modules whose constants are shown.
 CONSTANTS = (
     *("engine.py", "reply.py", "rapid.py", "drafted.py", "server/jobs.py", "documents/files.py"),
-    *("session/document_chat.py", "session/conversation.py"),
+    *("session/document_chat.py", "session/conversation.py", "server/problems.py"),
+)
+# Values that fields of requests may not have, all or some of them.
+WRONG: tuple[object, ...] = (
+    *(None, True, -1, 0, 0.5, 10**9, 2**64, math.nan, math.inf, "", "x", "x" * 30_000),
+    *([], ["x"], [1], [[]], ["x"] * 3000, {}, {"x": 1}, dict.fromkeys(map(str, range(99)), 1)),
+    {"x": json.loads("[" * 99 + "]" * 99)},
 )
 SLOT = "\x00"  # where a value stands
 QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -96,6 +112,8 @@ def texts_of_functions(tree: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
 
 def texts_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("_log.", "re.")):
+            continue
         text = text_of(node) if isinstance(node, ast.expr) else None
         if text is None:
             yield from texts_in(ast.iter_child_nodes(node))
@@ -106,7 +124,7 @@ def texts_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def texts_of_constants(tree: ast.Module) -> Iterator[str]:
     """Yield the constants of a module that are texts, or tables of texts."""
     for node in tree.body:
-        if isinstance(node, ast.Assign):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             value = node.value
             yield from texts_in(value.values if isinstance(value, ast.Dict) else [value])
 
@@ -124,6 +142,25 @@ def said() -> dict[str, str]:
         texts += texts_of_constants(tree) if name in CONSTANTS else []
         found |= {text: name for text in texts if re.search("[a-z]{2}", text)}
     return found
+
+
+def complaints() -> Iterator[tuple[str, str]]:
+    """Yield what is said of wrong values in the page's requests and in its settings."""
+    for request in (ChatRequest, NewSession, SearchRequest, Typing):
+        for name, value in product(request.model_fields, WRONG):
+            try:
+                request.model_validate({name: value}, from_attributes=True)
+            except ValidationError as error:
+                for one in error.errors():
+                    asked = RequestValidationError([{**one, "loc": ("body", *one["loc"])}])
+                    yield problem_of(asked).message, request.__name__
+            except Problem as problem:
+                yield problem.message, request.__name__
+    for name, value in product(SETTINGS, WRONG):
+        try:
+            configured(Config(), {name: value})
+        except Problem as problem:
+            yield problem.message, name
 
 
 def samples() -> dict[str, str]:
@@ -160,6 +197,13 @@ def test_what_the_server_says_has_chinese_words() -> None:
     """If this fails: add the text to the table, with {names} for its values."""
     found = samples()
     assert len(found) > 150
+    unknown = {text: name for text, name in found.items() if not is_known(text)}
+    assert unknown == {}, f"without Chinese words in {TABLE}"
+
+
+def test_what_is_said_of_wrong_values_has_chinese_words() -> None:
+    found = dict(complaints())
+    assert len(found) > 100
     unknown = {text: name for text, name in found.items() if not is_known(text)}
     assert unknown == {}, f"without Chinese words in {TABLE}"
 

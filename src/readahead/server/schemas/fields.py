@@ -46,7 +46,7 @@ def _not_a_number(value: object) -> object:
 
 AnyText = Annotated[str, BeforeValidator(_mended)]
 """Any string that JSON can hold; each lone surrogate becomes U+FFFD."""
-ShortText = Annotated[AnyText, Field(max_length=MAX_TEXT_CHARS)]
+ShortText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), BeforeValidator(_mended)]
 """What a person types into a line."""
 Off = Annotated[Literal[False], BeforeValidator(_not_a_number)]
 """What cannot be switched on; 0 is no false."""

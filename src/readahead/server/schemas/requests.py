@@ -19,7 +19,7 @@ from pydantic import (
 from readahead.config import Config, GenerationConfig
 from readahead.errors import ConfigError
 from readahead.rapid import drafts_by_model
-from readahead.server.problems import Problem, unsupported
+from readahead.server.problems import Problem, of_field, unsupported
 from readahead.server.schemas.fields import Off
 from readahead.server.schemas.scope import Scope
 
@@ -252,7 +252,8 @@ def configured(config: Config, settings: dict[str, Any]) -> Config:
             values = {**section.model_dump(), field: value}
             sections[group] = type(section).model_validate(values, strict=True)
         except ValidationError as error:
-            raise Problem(400, f"{name}: {error.errors()[0]['msg']}.", param=param) from None
+            message = of_field(name, error.errors()[0]["msg"])
+            raise Problem(400, message, param=param) from None
     config = config.model_copy(update=sections)
     if "tokens" in sections:
         try:
