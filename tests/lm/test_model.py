@@ -103,3 +103,24 @@ def test_devices_and_dtypes() -> None:
     assert pick_dtype("auto", torch.device("cpu")) == torch.float32
     assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
     assert pick_dtype("float16", torch.device("cpu")) == torch.float16
+
+
+def test_the_fingerprint_is_that_of_the_weights_as_they_are() -> None:
+    backend = make_llama()
+    model = TransformersModel(backend, make_tokenizer())
+    layer = backend.model.layers[0]
+    first = model.fingerprint
+    assert model.fingerprint == first
+    seen = {first}
+    with torch.no_grad():
+        layer.mlp.up_proj.weight.mul_(1.0)  # written to
+    seen.add(model.fingerprint)
+    layer.mlp.up_proj.weight = torch.nn.Parameter(layer.mlp.up_proj.weight.clone())
+    seen.add(model.fingerprint)
+    layer.adapter = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False))
+    seen.add(model.fingerprint)
+    layer.adapter.register_parameter("gain", torch.nn.Parameter(torch.ones(1)))
+    seen.add(model.fingerprint)
+    assert len(seen) == 5
+    del layer.adapter
+    assert model.fingerprint in seen

@@ -40,9 +40,11 @@ class Tokenizer:
             [AddedToken(text, special=True, normalized=False) for text in self._added.values()],
             special_tokens=True,
         )
-        # The same passages are encoded with every word that is typed.
-        self._encoded = lru_cache(maxsize=_ENCODED_TEXTS)(
-            partial(self._ids, self._text, split_special_tokens=True)
+        # The same passages, and what stands around them, are encoded with every word that is typed.
+        remembered = lru_cache(maxsize=_ENCODED_TEXTS)
+        self._encoded = remembered(partial(self._ids, self._text, split_special_tokens=True))
+        self._encoded_control = remembered(
+            partial(self._ids, self._control, split_special_tokens=False)
         )
 
     @property
@@ -77,7 +79,7 @@ class Tokenizer:
 
     def encode_control(self, text: str) -> list[int]:
         """Return the token ids of trusted ``text``, control tokens included."""
-        return list(self._ids(self._control, text, split_special_tokens=False))
+        return list(self._encoded_control(text))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ``token_ids`` without control tokens."""
