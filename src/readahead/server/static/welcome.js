@@ -1,6 +1,7 @@
 /** What stands where a conversation has not begun. */
 
 import { get } from "./api.js";
+import { labelsOf } from "./citations.js";
 import { el } from "./dom.js";
 import { t } from "./i18n.js";
 
@@ -23,7 +24,7 @@ export function welcome() {
 async function nameDocuments(library) {
   const { data, has_more: hasMore } = await get(`/v1/documents?limit=${NUM_NAMED}`);
   if (!data.length) return;
-  const names = data.map((info) => info.name).join(t("listComma")) + (hasMore ? " …" : "");
+  const names = labelsOf(data.map((info) => info.name)).join(t("listComma")) + (hasMore ? " …" : "");
   library.replaceChildren(t("welcomeDocuments", { names }), " ", link("welcomeOpen"));
 }
 
