@@ -113,8 +113,9 @@ class Engine:
             memory.refresh()
 
     def drop_stale(self) -> None:
-        """Drop from the prefix tree what was read of documents that have changed or gone."""
+        """Drop what was read of documents that have changed or gone, in all that sessions share."""
         self.reader.tree.drop(self._stale_test())
+        self.loaded.forget_texts()
 
     def _stale_test(self) -> Callable[[str], bool]:
         """Return what tells whether a label names a passage that can no longer be found."""

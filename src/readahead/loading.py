@@ -64,6 +64,12 @@ class Loaded:
             return self.target
         return self._load(*models.drafter_place)
 
+    def forget_texts(self) -> None:
+        """Have the models' tokenizers forget which texts they encoded."""
+        own = [self.target] if self.has_target else []
+        for model in (*own, *list(self._models.values())):
+            model.tokenizer.forget()
+
     @cached_property
     def judge(self) -> Judge | None:
         """Return the entailment model that judges claims, None where the settings name none.

@@ -140,6 +140,14 @@ def test_an_answer_that_runs_leaves_nothing_behind(engine: Engine, method: str) 
     assert held(engine) == []
 
 
+def test_the_tokenizer_forgets_too(engine: Engine) -> None:
+    with Session(engine) as session:
+        submit(session, QUESTION)
+        assert held(engine.target.tokenizer)
+        remove(engine)
+        assert held(engine.target.tokenizer) == []
+
+
 def test_what_is_read_while_its_document_goes_is_not_kept(engine: Engine) -> None:
     read = engine.reader.read
 

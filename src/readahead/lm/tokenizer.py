@@ -81,6 +81,10 @@ class Tokenizer:
         """Return the token ids of trusted ``text``, control tokens included."""
         return list(self._encoded_control(text))
 
+    def forget(self) -> None:
+        """Forget the texts that were encoded: some may be of documents that have gone since."""
+        self._encoded.cache_clear()
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ``token_ids`` without control tokens."""
         text = self._control.decode(
