@@ -1,3 +1,4 @@
+import signal
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -185,6 +186,69 @@ def test_what_runs_sees_that_it_was_interrupted(monkeypatch: pytest.MonkeyPatch)
         turns.run(long)
     assert time.monotonic() - began_s < 10
     assert not cancelled()
+
+
+def interrupt_main() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def test_further_interrupts_wait_too_and_end_nothing_that_comes_later() -> None:
+    turns, has_begun = Turns(), threading.Event()
+    cancelled = turns.or_interrupted(lambda: False)
+
+    def slow() -> None:
+        has_begun.set()
+        end_s = time.monotonic() + 20
+        while not cancelled() and time.monotonic() < end_s:
+            time.sleep(0.001)
+        has_ended.wait(20)
+
+    def press() -> None:
+        has_begun.wait()
+        for _ in range(3):
+            interrupt_main()
+            time.sleep(0.05)
+        has_ended.set()
+
+    has_ended = threading.Event()
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        turns.run(slow)
+    assert has_ended.is_set()
+    thread.join()
+    assert not cancelled()
+
+
+def test_an_interrupt_ends_no_answer_of_another_thread() -> None:
+    turns, has_begun = Turns(), threading.Event()
+
+    def other() -> bool:
+        cancelled = turns.or_interrupted(lambda: False)
+
+        def long() -> bool:
+            has_begun.set()
+            is_cut = False
+            for _ in range(100):
+                is_cut |= cancelled()
+                time.sleep(0.002)
+            return is_cut
+
+        return turns.run(long)
+
+    def press() -> None:
+        time.sleep(0.05)
+        interrupt_main()
+
+    with ThreadPoolExecutor(2) as pool:
+        is_cut = pool.submit(other)
+        has_begun.wait()
+        pool.submit(press)
+        with pytest.raises(KeyboardInterrupt):
+            turns.run(lambda: None)
+        assert not is_cut.result()
 
 
 def test_a_closed_thread_says_so() -> None:

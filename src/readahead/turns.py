@@ -34,7 +34,7 @@ class Turns:
         self._count = threading.Lock()
         self._num_answers = 0
         self._urgent: set[object] = set()  # guesses that have not begun
-        self._is_interrupted = False
+        self._interrupted: set[int] = set()  # threads whose waiting was interrupted
         self._waiting: deque[Callable[[], None]] = deque()
         self._beginning: deque[Callable[[], None]] = deque()
         self._is_long = False
@@ -154,23 +154,35 @@ class Turns:
         try:
             return future.result()
         except BaseException:
-            # An interrupt ends the waiting; nobody may touch what the step works on before it ends.
-            if not future.done():
-                self._is_interrupted = True
-                wait([future])
-                self._is_interrupted = False
+            self._end(future)
             raise
+
+    def _end(self, future: Future[T]) -> None:
+        """Wait for the end of a step of this thread's answer, which is to come soon.
+
+        Nobody may touch what it works on before, however often the waiting is interrupted.
+        """
+        caller = threading.get_ident()
+        self._interrupted.add(caller)
+        try:
+            while not future.done():
+                with suppress(KeyboardInterrupt):
+                    wait([future])
+        finally:
+            self._interrupted.discard(caller)
 
     def or_interrupted(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
         """Return what is true if ``cancelled`` is, or an interrupt waits for the running step.
 
-        It is asked between two steps; the waiting steps of other answers go first then, so nobody
+        An interrupt counts in the thread that calls this: it ends no answer of another one. It is
+        asked between two steps; the waiting steps of other answers go first then, so nobody
         who is being answered waits for another's whole prompt or drafts.
         """
+        caller = threading.get_ident()
 
         def between() -> bool:
             self._give_way()
-            return self._is_interrupted or cancelled()
+            return caller in self._interrupted or cancelled()
 
         return between
 
