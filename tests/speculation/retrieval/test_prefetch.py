@@ -122,6 +122,19 @@ def test_a_wrong_guess_leaves_no_trace_in_the_answer() -> None:
     assert sorted(p.id for p in start.prompt.passages) == ["2.1.0", "5.1.0"]
 
 
+@pytest.mark.parametrize("policy", ["same-set", "relaxed"])
+def test_what_was_read_decides_not_what_is_left_out_where_not_all_fits(policy: str) -> None:
+    plain = [hit.passage for hit in search(QUESTION)][:2]
+    whole = build_prompt(MODEL.tokenizer, QUESTION, plain, max_tokens=1500)
+    short = replace(REQUEST, max_tokens=len(whole.token_ids) - 8)
+    wanted = build_prompt(MODEL.tokenizer, QUESTION, plain, max_tokens=short.max_tokens)
+    assert wanted.dropped
+    ahead, trace = prefetcher(policy=policy), Trace("test")
+    type_words(ahead, "hours of a day", trace)  # the second best, in front
+    start, _ = take(ahead, QUESTION, trace, short)
+    assert start.prompt.passages == wanted.passages
+
+
 def test_nothing_is_guessed_before_the_gate_lets_it_pass() -> None:
     ahead, trace = prefetcher(threshold=1.0), Trace("test")
     type_words(ahead, QUESTION, trace)

@@ -27,12 +27,18 @@ class Prompts:
         self._config = config
 
     def best(self, question: str, found: Found, request: Request, on: Reading | None) -> Prompt:
-        """Return the prompt with the best passages in the order that the policy chooses."""
+        """Return the prompt with the best passages in the order that the policy chooses.
+
+        In that of the ranks where not all fit: another would shorten or drop better ones.
+        """
         new, num_free = _not_shown(found, request.k)
         hits = [found.hits[place] for place in new]
         known = self._known(question, found, request, on)
         passages = order_passages(hits, num_free, self._config, known)
-        return self.built(question, passages, found, request)
+        prompt = self.built(question, passages, found, request)
+        if not (prompt.dropped or prompt.is_shortened):
+            return prompt
+        return self.built(question, [hit.passage for hit in hits[:num_free]], found, request)
 
     def planned(
         self,
