@@ -1,4 +1,7 @@
+import shutil
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,24 @@ def test_folder_bytes_counts_files_at_every_depth_and_links_to_them(tmp_path: Pa
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b" / "file")
     (tmp_path / "nowhere").symlink_to(tmp_path / "none")
     assert folder_bytes(tmp_path) == 14
+
+
+def test_folders_that_vanish_while_they_are_looked_at_do_no_harm(tmp_path: Path) -> None:
+    is_over = threading.Event()
+
+    def make_and_remove() -> None:
+        while not is_over.is_set():
+            (tmp_path / "a" / "b").mkdir(parents=True)
+            (tmp_path / "a" / "b" / "part").write_bytes(b"x")
+            shutil.rmtree(tmp_path / "a")
+
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(make_and_remove)
+        try:
+            assert {folder_bytes(tmp_path) for _ in range(2000)} <= {0, 1}
+        finally:
+            is_over.set()
+        making.result()
 
 
 def test_silence_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -89,13 +90,11 @@ def growth_reported(folder: Path, progress: Progress) -> Iterator[None]:
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files below ``folder``, links to files included.
 
-    Files that vanish meanwhile do not count.
+    What vanishes meanwhile, folders too, does not count.
     """
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
     return total
