@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +218,20 @@ def test_a_path_may_have_thousands_of_parts(spill: Spill) -> None:
     assert tree.check() == []
     tree.close()
     assert tree.num_bytes == 0
+
+
+def test_thousands_of_nodes_step_down_in_no_time() -> None:
+    tree, num_parts = PrefixTree(10**9), 4000
+    parts = [Part((token_id,)) for token_id in b"ab" * (num_parts // 2)]
+    cache = MODEL.new_cache()
+    for step in torch.tensor([list(b"ab" * (num_parts // 2))]).split(500, dim=1):
+        MODEL.forward(step, cache)
+    tree.insert(parts, cache, ROOT)
+    began_s = time.monotonic()
+    tree.shrink(num_parts // 2 * TOKEN_BYTES)
+    assert tree.steps == {"evicted": num_parts // 2}
+    tree.clear()
+    assert time.monotonic() - began_s < 5
 
 
 def test_the_settings_make_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

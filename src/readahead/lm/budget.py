@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
 
 from readahead.lm.base import Segment
 from readahead.lm.node import Node
 from readahead.lm.pack import Storage, pack
 from readahead.lm.spill import Spill
+
+_Rank = tuple[float, bool]
 
 
 class Budget:
@@ -81,15 +85,26 @@ class Budget:
 
     def shrink_to(self, num_bytes: int) -> bool:
         """Let the coldest nodes step down until all take ``num_bytes``; return whether they do."""
-        while self.num_bytes > num_bytes:
-            candidates = filter(self._can_step_down, self.nodes())
-            # Of two as cold, the one that need not go yet.
-            coldest = min(candidates, key=lambda n: (n.priority, not n.may_pack), default=None)
-            if coldest is None:
-                return False
+        waiting: list[tuple[_Rank, int, Node]] = []
+        order = count()
+
+        def wait(node: Node | None) -> None:
+            if node is not None and self._can_step_down(node):
+                heappush(waiting, (_rank(node), next(order), node))
+
+        if self.num_bytes > num_bytes:
+            for node in self.nodes():
+                wait(node)
+        while self.num_bytes > num_bytes and waiting:
+            rank, _, coldest = heappop(waiting)
+            parent = coldest.parent
+            if parent is None or rank != _rank(coldest) or not self._can_step_down(coldest):
+                continue  # gone, or waiting elsewhere: a node comes again once it was packed
             if not self._pack(coldest) and coldest.is_leaf:
                 self._let_go(coldest)
-        return True
+            wait(coldest)
+            wait(parent)
+        return self.num_bytes <= num_bytes
 
     def take_back(self, node: Node, segment: Segment | None) -> None:
         """Hold what came from the disk for ``node`` if there is room; None: it is lost."""
@@ -130,6 +145,11 @@ class Budget:
         for node in list(self.nodes()):
             if node.segment is None and not node.num_pins and node.key not in self.spill:
                 self.remove(node)  # its file made room for others
+
+
+def _rank(node: Node) -> _Rank:
+    """Return what orders nodes by how cold they are; of two as cold, who need not go yet comes."""
+    return node.priority, not node.may_pack
 
 
 def _put(leaf: Node, spill: Spill) -> bool:

@@ -265,7 +265,8 @@ class PrefixTree:
         """Drop everything that is not pinned."""
         with self._lock:
             for node in list(self._budget.nodes()):
-                if not any(one.num_pins for one in node.walk()):
+                is_there = node.parent is not None  # it did not go with one above it
+                if is_there and not any(one.num_pins for one in node.walk()):
                     self._budget.remove(node)
 
     def check(self) -> list[str]:
