@@ -433,7 +433,7 @@ def test_steps_go_between_those_of_a_prompt_that_is_read_between_drafts() -> Non
                 reads.wait()
 
     with ThreadPoolExecutor(3) as pool:
-        answers = [pool.submit(streamed)]
+        answers: list[Future[object]] = [pool.submit(streamed)]
         has_first.wait()
         answers += [pool.submit(turns.run_long, drafts)]
         answers += [pool.submit(lambda: list(turns.steps(prompt())))]

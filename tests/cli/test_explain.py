@@ -117,7 +117,11 @@ def test_the_steps_of_a_question_are_told_behind_it() -> None:
     assert len(lines) == 2 * at
     assert any("Anna Moll" in line for line in lines[at:])
     shown = [line.plain for line in evidence(found, find)]
-    assert shown[-3:] == ["  step: Who kept it?", "  1. Anna Moll", "       no passage holds it"]
+    assert shown[-3:] == [
+        "  step: Who kept it?",
+        "  1. Anna Moll",
+        "       no single sentence says it",
+    ]
 
 
 def test_the_answer_is_set_off_in_its_passage() -> None:
@@ -151,7 +155,7 @@ def test_a_passage_that_is_gone_leaves_the_sentence() -> None:
 
 def test_an_answer_that_no_passage_holds_says_so() -> None:
     *_, line = evidence(audit(answered("1846", evidence=[])), find)
-    assert line.plain.strip() == "no passage holds it"
+    assert line.plain.strip() == "no single sentence says it"
 
 
 @pytest.mark.parametrize("text", ["潮汐" * 90, "x\x1b[2J\n\t\u202e" * 40, "a b " * 90, ""])

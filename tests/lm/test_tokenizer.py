@@ -84,9 +84,14 @@ def test_vocabularies_are_compared_by_what_each_id_means(monkeypatch: pytest.Mon
     ours, same = make_tokenizer(), Tokenizer(make_tokenizer())
     other = make_tokenizer()
     other.add_tokens(["more"])
-    tokenizer, reads = Tokenizer(ours), []
+    tokenizer, reads = Tokenizer(ours), list[int]()
     vocabulary = ours.get_vocab()
-    monkeypatch.setattr(ours, "get_vocab", lambda: reads.append(1) or vocabulary)
+
+    def read() -> dict[str, int]:
+        reads.append(1)
+        return vocabulary
+
+    monkeypatch.setattr(ours, "get_vocab", read)
     for _ in range(3):
         assert tokenizer.has_same_tokens(same)
         assert not tokenizer.has_same_tokens(Tokenizer(other))

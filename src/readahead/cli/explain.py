@@ -137,7 +137,7 @@ def evidence(
         said = " ".join(answer["answer"].split())
         yield Text(one_line(f"  {number}. {said}", COLUMNS))
         if not held:
-            yield Text(f"{_INDENT}no passage holds it")
+            yield Text(f"{_INDENT}no single sentence says it")
         for one in held[:MAX_EVIDENCE]:
             yield from _shown(answer["answer"], one, find, is_coloured)
         if len(held) > MAX_EVIDENCE:

@@ -333,7 +333,10 @@ class Store:
             sql = "SELECT body FROM traces WHERE id = ?"
             row = connection.execute(sql, (storable(id),)).fetchone()
         if row is None:
-            raise NotFound(f"There is no trace {id!r}.", remedy="Only the last ones are kept.")
+            raise NotFound(
+                f"There is no trace {id!r}.",
+                remedy="Only the last are kept, and none that shows a document which has gone.",
+            )
         return dict(json.loads(row[0]))
 
     def traces(self, limit: int = -1) -> list[dict[str, object]]:

@@ -48,7 +48,7 @@ class Status:
 
     Attributes:
         passages: The headings of those that were read ahead, in the order shown.
-        num_tokens: How many tokens were read ahead.
+        num_tokens: How many tokens of its prompt are read, the conversation among them.
         num_answer_tokens: How many of the answer's are decoded.
         probability: That the best passage is final, as the gate sees it.
         reason: Why nothing more is done ahead; "" while or after it is.
@@ -65,7 +65,7 @@ class Status:
 
 def _titles(prompt: Prompt | None) -> tuple[str, ...]:
     passages = prompt.passages if prompt else ()
-    return tuple(" > ".join(passage.heading) or passage.document for passage in passages)
+    return tuple(" > ".join(one.heading) or one.document.rpartition("/")[2] for one in passages)
 
 
 class Worker:
@@ -279,7 +279,7 @@ class Worker:
         titles = _titles(self._prefetcher.prompt)
         with self._wake:
             if self._typed is not None:
-                self.status = replace(self.status, fetching=titles)
+                self.status = replace(self.status, fetching=titles, reason="")
 
     def _step(
         self,
@@ -327,7 +327,7 @@ class Worker:
         decision, ahead = prefetcher.decision, prefetcher.ahead
         return Status(
             passages=_titles(prefetcher.prompt),
-            num_tokens=prefetcher.num_computed_tokens,
+            num_tokens=prefetcher.num_ready_tokens,
             num_answer_tokens=ahead.num_pieces if ahead else 0,
             probability=decision.probability if decision else 0.0,
             reason=reason,

@@ -53,6 +53,10 @@ def test_plain_rag_is_estimated_from_measured_rates(page: Page) -> None:
     assert abs(estimate["ttft"] - 8.1) < 1e-9
     assert abs(estimate["e2e"] - 9.1) < 1e-9
     assert page.evaluate(PLAIN, [trace, {"method": "plain", "numWritten": 11}]) is None
+    waits = [{**span("wait", 2.0), "start_s": at_s} for at_s in (0.5, 2.5)]  # ahead, and after
+    busy = {**trace, "attributes": {"asked_s": 1.0}, "spans": [*trace["spans"], *waits]}
+    behind = page.evaluate(PLAIN, [busy, {"method": "prefetch", "numWritten": 11}])
+    assert abs(behind["ttft"] - 10.1) < 1e-9  # plain RAG would have waited, too
     nothing = {**trace, "spans": []}
     assert page.evaluate(PLAIN, [nothing, {"method": "prefetch", "numWritten": 11}]) is None
 

@@ -237,6 +237,17 @@ def test_a_guess_stops_within_one_step_and_goes_on_where_it_stopped() -> None:
     assert text == cold(QUESTION, start.prompt.passages)
 
 
+def test_what_is_ready_is_of_the_prompt_whatever_was_computed_before() -> None:
+    ahead, trace = prefetcher(), Trace("test")
+    guess(ahead, "why does the moon rise so late ", trace)
+    assert ahead.finish(QUESTION, REQUEST, trace=trace)
+    assert ahead.prompt is not None
+    assert ahead.num_ready_tokens == len(ahead.prompt.token_ids) - 1  # the last is read to answer
+    assert ahead.num_computed_tokens > ahead.num_ready_tokens
+    ahead.release()
+    assert ahead.num_ready_tokens == 0
+
+
 def test_a_finished_question_is_answered_ahead() -> None:
     ahead, trace = prefetcher(decode_ahead_tokens=4), Trace("test")
     assert ahead.finish(QUESTION, REQUEST, trace=trace)

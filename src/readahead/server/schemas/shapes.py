@@ -181,7 +181,7 @@ class Status(Shape):
     object: Literal["session.status"]
     passages: list[str] = Field(description="the headings of those read ahead, in this order")
     fetching: list[str] = Field(description="the headings of those being read ahead now")
-    num_tokens: int = Field(description="read ahead")
+    num_tokens: int = Field(description="of its prompt, read already; the conversation counts")
     num_answer_tokens: int = Field(description="of the answer, decoded ahead")
     probability: float = Field(description="that the best passage is final, as the gate sees it")
     reason: str = Field(description='why nothing more is done ahead; "" while or after it is')

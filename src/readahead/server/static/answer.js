@@ -200,7 +200,7 @@ async function traceOf(id, numTries = 4) {
 function numWritten(answer) {
   const at = (answer.audit?.candidates ?? []).findIndex((one) => one.selected);
   const draft = answer.audit?.drafts?.find((one) => one.candidate === at);
-  return answer.usage?.completion_tokens || draft?.num_tokens || 0;
+  return draft?.num_tokens || answer.usage?.completion_tokens || 0;
 }
 
 /** Return the passages that an answer was sought in. */

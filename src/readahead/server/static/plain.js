@@ -52,8 +52,14 @@ export function plainEstimate(trace, { method, numWritten }) {
   const own = ratesOf(trace);
   const rates = method === "drafts" ? read("rates", null) : own;
   if (!rates?.readS || !rates.writeS || !rates.numPromptTokens) return null;
-  const ttft = (own.retrievalS || rates.retrievalS) + rates.numPromptTokens * rates.readS;
+  const ttft = waitedS(trace) + (own.retrievalS || rates.retrievalS) + rates.numPromptTokens * rates.readS;
   return { ttft, e2e: ttft + Math.max(0, numWritten - 1) * rates.writeS };
+}
+
+/** Return for how long the answer waited for a busy model, as plain RAG would have. */
+function waitedS(trace) {
+  const asked = trace.attributes.asked_s ?? 0;
+  return sum(trace.spans.filter((span) => span.name === "wait" && span.start_s >= asked).map((span) => span.busy_s));
 }
 
 /** Keep the rates of an answer that the target wrote, to compare drafts with. @param {Trace} trace */

@@ -159,7 +159,7 @@ export const ZH_SERVER = {
   "There is no passage {id}.": "没有段落 {id}。",
   "Its document may have been removed.": "它的文档可能已被删除。",
   "There is no trace {id}.": "没有轨迹 {id}。",
-  "Only the last ones are kept.": "只保留最近的一些。",
+  "Only the last are kept, and none that shows a document which has gone.": "只保留最近的一些；所用文档已不在的不保留。",
   "There is no such session, or it was idle for too long.": "没有这个会话，或它闲置太久。",
   "Open one: POST /v1/sessions.": "新建一个：POST /v1/sessions。",
   "The session is answering already.": "这个会话正在回答。",

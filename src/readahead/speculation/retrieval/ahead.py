@@ -166,6 +166,11 @@ class Readings:
         known = sum(len(ids) - first for ids, first in self._computed)
         return known + self._num_forgotten_tokens
 
+    def num_ready_tokens(self, token_ids: tuple[int, ...]) -> int:
+        """Return how many of ``token_ids``, from the first on, stand in a cache."""
+        readings = [reading for reading in self._readings.values() if reading is not None]
+        return max((num_shared(one.token_ids, token_ids) for one in readings), default=0)
+
     def num_useful_tokens(self, token_ids: tuple[int, ...]) -> int:
         """Return how many of ``token_ids`` were computed for this question."""
         useful = (range(first, num_shared(ids, token_ids)) for ids, first in self._computed)

@@ -286,6 +286,11 @@ class Prefetcher:
         return self._readings.num_bytes
 
     @property
+    def num_ready_tokens(self) -> int:
+        """Return how many tokens of the guessed prompt, from the first on, stand in a cache."""
+        return 0 if self.prompt is None else self._readings.num_ready_tokens(self.prompt.token_ids)
+
+    @property
     def num_computed_tokens(self) -> int:
         """Return how many of the prompts' tokens were computed ahead for this question."""
         return self._readings.num_computed_tokens
