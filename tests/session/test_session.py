@@ -423,6 +423,44 @@ def test_a_half_typed_line_is_read_again_once_documents_have_changed(
     until(lambda: len(session.status.passages) > 0)
 
 
+def test_a_guess_that_finds_its_documents_changed_begins_anew(
+    engine: Engine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm, has_changed = session._prefetcher.warm, threading.Event()
+
+    def held(*args: object, **kwargs: object) -> bool:
+        if not has_changed.is_set():
+            has_changed.wait(20)
+            return False
+        return warm(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session._prefetcher, "warm", held)
+    session.type("what does a lamp burn at ")
+    until(lambda: len(session.status.passages) > 0)
+    engine.knowledge.remove(["tides.md"])
+    assert not session.status.passages
+    has_changed.set()
+    until(lambda: len(session.status.passages) > 0)
+
+
+def test_what_is_followed_counts_for_what_is_typed_already(engine: Engine) -> None:
+    said, asked = (QUESTION, "Twice a day."), "Why does the sea do so?"
+    with Session(engine) as session:
+        session.type(asked)
+        until(lambda: session.status.num_answer_tokens > 0)
+        session.follow([said])
+        answer = submit(session, asked)
+        assert is_lossless(engine, session.turns[1])
+    with Session(engine) as session:
+        session.follow([said])
+        assert submit(session, asked).text == answer.text
+        events = session.submit(QUESTION)
+        next(events)
+        with pytest.raises(InputError, match="answering already"):
+            session.follow([said])
+        events.close()
+
+
 def test_packed_prefixes_are_told_in_the_answer(tmp_path: Path, model: TransformersModel) -> None:
     flags = {**QUICK, "cache__storage": "int8", "cache__budget_bytes": 80_000, "retrieval__k": 1}
     engine = open_engine(tmp_path, model, **flags)

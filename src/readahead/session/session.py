@@ -201,9 +201,23 @@ class Session:
         Args:
             exchanges: The oldest first; citation markers in answers are left out, and so are turns
                 that do not fit.
+
+        Raises:
+            InputError: The session is answering.
         """
+        if self._free.locked():
+            raise InputError(
+                "The session is answering already.",
+                remedy="Read the answer to its end, or close it, before it follows anything else.",
+            )
         for question, answer in exchanges:
             self._conversation.recall(question, Markers.read(answer).text)
+        if self._worker.has_begun:  # for a question that follows less
+            self._engine.turns.run(self._guess_anew)
+
+    def _guess_anew(self) -> None:
+        self._prefetcher.forget_found(self._conversation.context)
+        self._worker.begin_anew()
 
     def submit(
         self,

@@ -79,7 +79,7 @@ class Worker:
         request: What it guesses for.
         turns: Who may use the model.
         config: What may be done ahead, and when.
-        refresh: Called before each task, to drop what has become stale.
+        refresh: Called before each task, to drop what has become stale; returns if anything was.
         new_trace: Makes the trace that the first guess of a question begins.
         idle: What to do while the line is empty, between two turns; returns if it is done.
     """
@@ -91,7 +91,7 @@ class Worker:
         turns: Turns,
         config: PrefetchConfig,
         *,
-        refresh: Callable[[], object],
+        refresh: Callable[[], bool],
         new_trace: Callable[[], Trace],
         idle: Callable[[Cancelled, Trace], bool],
     ) -> None:
@@ -128,6 +128,11 @@ class Worker:
     def is_waiting(self) -> bool:
         """Return whether something is typed, and an answer has the model."""
         return self._typed is not None and self._turns.is_answering
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether anything was ever guessed."""
+        return self._thread is not None
 
     def take_line(self) -> Trace:
         """Empty the line, whose question was asked; return the trace that its guesses began."""
@@ -237,7 +242,9 @@ class Worker:
         trace = self._trace = self._trace or self._new_trace()
         fault = None
         try:
-            self._refresh()
+            if self._refresh():
+                self.begin_anew()
+                return
             is_done = self._step(task, typed, is_settled, stage[1], cancelled, trace)
             reason = self._prefetcher.reason
         except ReadaheadError as error:
