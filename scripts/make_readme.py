@@ -165,7 +165,7 @@ def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
         (
             "a live answer's time to first token beside four people who type, of that without",
             f"{live['live.sparse.ttft_with_typing_ratio']:.2f}",
-            f"{live['live.sparse.wait_with_typing_s']:.2f} s of it waiting for one step of a guess; "
+            f"{live['live.sparse.wait_with_typing_s']:.2f} s of it for one step of a guess; "
             f"{live['live.ttft_with_typing_ratio']:.2f} where answers leave no time for guesses",
             "bench_serve.py --requests 0",
         ),
