@@ -1,8 +1,7 @@
-import signal
 import threading
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 
@@ -188,41 +187,51 @@ def test_what_runs_sees_that_it_was_interrupted(monkeypatch: pytest.MonkeyPatch)
     assert not cancelled()
 
 
-def interrupt_main() -> None:
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, signal.SIGINT)
+def interrupt(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this thread be interrupted while it waits for what it has run from now on."""
+    submit, caller = turns._thread.submit, threading.get_ident()
+
+    def result() -> object:
+        raise KeyboardInterrupt
+
+    def interrupting(function: Callable[[], object]) -> Future[object]:
+        future: Future[object] = submit(function)
+        if threading.get_ident() == caller:
+            monkeypatch.setattr(future, "result", result)
+        return future
+
+    monkeypatch.setattr(turns._thread, "submit", interrupting)
 
 
-def test_further_interrupts_wait_too_and_end_nothing_that_comes_later() -> None:
-    turns, has_begun = Turns(), threading.Event()
+def test_further_interrupts_wait_too_and_end_nothing_that_comes_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, has_ended = Turns(), threading.Event()
     cancelled = turns.or_interrupted(lambda: False)
+    further = iter([KeyboardInterrupt, KeyboardInterrupt])
+
+    def waiting(futures: list[Future[object]]) -> None:
+        if (pressed := next(further, None)) is not None:
+            raise pressed
+        wait(futures)
 
     def slow() -> None:
-        has_begun.set()
         end_s = time.monotonic() + 20
         while not cancelled() and time.monotonic() < end_s:
             time.sleep(0.001)
-        has_ended.wait(20)
-
-    def press() -> None:
-        has_begun.wait()
-        for _ in range(3):
-            interrupt_main()
-            time.sleep(0.05)
+        time.sleep(0.05)
         has_ended.set()
 
-    has_ended = threading.Event()
-    thread = threading.Thread(target=press)
-    thread.start()
+    interrupt(turns, monkeypatch)
+    monkeypatch.setattr("readahead.turns.wait", waiting)
     with pytest.raises(KeyboardInterrupt):
         turns.run(slow)
     assert has_ended.is_set()
-    thread.join()
+    assert next(further, None) is None
     assert not cancelled()
 
 
-def test_an_interrupt_ends_no_answer_of_another_thread() -> None:
+def test_an_interrupt_ends_no_answer_of_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     turns, has_begun = Turns(), threading.Event()
 
     def other() -> bool:
@@ -238,14 +247,10 @@ def test_an_interrupt_ends_no_answer_of_another_thread() -> None:
 
         return turns.run(long)
 
-    def press() -> None:
-        time.sleep(0.05)
-        interrupt_main()
-
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(1) as pool:
         is_cut = pool.submit(other)
         has_begun.wait()
-        pool.submit(press)
+        interrupt(turns, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             turns.run(lambda: None)
         assert not is_cut.result()

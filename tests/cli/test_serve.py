@@ -94,9 +94,7 @@ def test_it_serves_until_a_signal_and_cuts_off_what_takes_too_long(kb: Path, tar
         # They take turns: the last needs longer than the second that it is given, on any machine.
         streams = [server.stream() for _ in range(NUM_STREAMS)]
         status, out, err = server.end(signal.SIGTERM)
-        with pytest.raises(http.client.IncompleteRead):
-            for stream in streams:
-                stream.read()
+        assert any(b'"code": "draining"' in stream.read() for stream in streams)
     assert (status, out) == (0, "")
     assert err.startswith(f"Loading {target} …\n")
     assert "traceback" not in err.lower() and KEY not in err

@@ -18,6 +18,7 @@ _TOLD_ELSEWHERE = frozenset(
 )
 # What happened long before the question was asked is listed, but not drawn.
 MAX_TYPING_S = 15.0
+MIN_WAIT_S = 0.005  # below, nobody waited
 BEFORE = "before"
 
 
@@ -45,7 +46,8 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     if question := attributes.get("question"):
         yield from wrapped(str(question), "  ")
     yield ""
-    yield from _bars(trace["spans"], window, attributes.get("asked_s"))
+    shown = [span for span in trace["spans"] if span["name"] != "wait" or _has_waited(span)]
+    yield from _bars(shown, window, attributes.get("asked_s"))
     yield ""
     yield from _figures(trace)
     if passages := attributes.get("passages"):
@@ -66,6 +68,10 @@ def timeline(trace: Mapping[str, Any]) -> Iterator[str]:
     for citation in attributes.get("citations", ()):
         place = f"{citation['passage_id']} [{citation['start']}:{citation['end']}]"
         yield f"  [{citation['marker']}] {one_line(place)}"
+
+
+def _has_waited(span: Mapping[str, Any]) -> bool:
+    return bool(span["busy_s"] >= MIN_WAIT_S)
 
 
 def _bars(

@@ -208,7 +208,7 @@ class Session:
         if self._free.locked():
             raise InputError(
                 "The session is answering already.",
-                remedy="Read the answer to its end, or close it, before it follows anything else.",
+                remedy="Read the answer to its end, or close it, before the next question.",
             )
         for question, answer in exchanges:
             self._conversation.recall(question, Markers.read(answer).text)

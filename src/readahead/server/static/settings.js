@@ -15,6 +15,7 @@ export function drawSettings() {
   const { target, drafter, embedder, mode, data } = offer();
   const main = data.filter((setting) => MAIN.includes(setting.name));
   const rest = data.filter((setting) => !MAIN.includes(setting.name));
+  const isOpen = place.querySelector("details")?.open ?? false; // it is drawn again as settings come
   place.replaceChildren(
     el("h1", {}, t("settings")),
     el("p", { class: "lead" }, t("settingsLead")),
@@ -26,7 +27,7 @@ export function drawSettings() {
       injectRow(),
     ),
     el("section", {}, el("h2", {}, t("mainSettings")), ...main.map(settingRow)),
-    el("details", {}, el("summary", {}, t("moreSettings")), ...rest.map(settingRow)),
+    el("details", { open: isOpen }, el("summary", {}, t("moreSettings")), ...rest.map(settingRow)),
     el(
       "section",
       { class: "setting-group" },
