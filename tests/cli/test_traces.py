@@ -30,13 +30,14 @@ def test_the_last_requests_are_listed(cli: Cli, asked: list[str]) -> None:
 def test_a_timeline_shows_where_the_time_went(cli: Cli, asked: list[str]) -> None:
     lines = cli("trace", asked[0]).out.splitlines()
     spans = [line.split()[0] for line in lines if line.endswith("│")]
-    assert spans == ["search", "prompt", "prefill", "cite", "decode"]
+    shown = [name for name in spans if name != "wait"]  # a busy machine has one
+    assert shown == ["search", "prompt", "prefill", "cite", "decode"]
     assert any(line.startswith("  counts: completion_tokens ") for line in lines)
     whole = cli("trace", asked[0], "--json").json
     assert whole["id"] == asked[0]
     named = [span["name"] for span in whole["spans"]]
     assert "wait" in named
-    assert [name for name in named if name != "wait"] == spans  # none had to wait for long
+    assert [name for name in named if name != "wait"] == shown
 
 
 def test_an_unknown_trace_is_named(cli: Cli, kb: Path) -> None:

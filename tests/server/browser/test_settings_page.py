@@ -84,6 +84,7 @@ def test_bounds_that_are_no_part_of_a_range(
 
 def test_what_was_kept_out_of_range_is_let_go(page: Page) -> None:
     kept = {"generation.repetition_penalty": 0, "retrieval.k": 2, "tokens.mode": "exakt"}
+    page.wait_for_load_state("networkidle")  # else what it keeps itself comes later
     page.evaluate(
         """(settings) => localStorage.setItem("readahead.choice", JSON.stringify({ settings }))""",
         kept,
