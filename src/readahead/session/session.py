@@ -206,10 +206,7 @@ class Session:
             InputError: The session is answering.
         """
         if self._free.locked():
-            raise InputError(
-                "The session is answering already.",
-                remedy="Read the answer to its end, or close it, before the next question.",
-            )
+            raise _busy()
         for question, answer in exchanges:
             self._conversation.recall(question, Markers.read(answer).text)
         if self._worker.has_begun:  # for a question that follows less
@@ -242,10 +239,7 @@ class Session:
         if not question:
             raise InputError("The question is blank.", remedy="Ask something.")
         if not self._free.acquire(blocking=False):
-            raise InputError(
-                "The session is answering already.",
-                remedy="Read the answer to its end, or close it, before the next question.",
-            )
+            raise _busy()
         engine = self._engine
         cancelled = engine.turns.or_interrupted(cancelled)
         with self._releasing(), engine.turns.answer():
@@ -411,3 +405,10 @@ class Session:
         self._suggestions.forget()
         self._num_refreshes += 1
         return True
+
+
+def _busy() -> InputError:
+    return InputError(
+        "The session is answering already.",
+        remedy="Read the answer to its end, or close it, before the next question.",
+    )

@@ -251,7 +251,7 @@ class Worker:
             # A guess that fails costs nothing: the question, once asked, says what is wrong. What
             # it had half read is not relied on.
             self._prefetcher.reset()
-            _log.warning("a guess failed: %s", error)
+            _log.warning("a guess failed", exc_info=True)  # the log decides if its text is told
             is_done, reason = True, outline(error)
         # Nor must a fault of ours cost more than the reading ahead of this session.
         except Exception as error:

@@ -103,50 +103,44 @@ def test_no_route_begins_on_half_a_body(app: App) -> None:
     assert app.num_chunks == 0
 
 
+def received(path: str, receive: Receive, config: ServerConfig) -> list[Message]:
+    """Return what a route answers that reads its whole body."""
+    scope = {"type": "http", "path": path, "method": "POST", "headers": []}
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await Request(scope, receive).body()
+        except Problem as problem:  # as the application's handler does
+            await problem.response(scope, receive, send)
+
+    asyncio.run(Bodies(app, config)(scope, receive, send))
+    return sent
+
+
 @pytest.mark.parametrize("path", MOST)
 def test_a_body_that_does_not_go_on_is_cut(path: str) -> None:
-    scope = {"type": "http", "path": path, "method": "POST", "headers": []}
     pending: list[Message] = [{"type": "http.request", "body": b"x", "more_body": True}]
-    sent: list[Message] = []
 
     async def receive() -> Message:
         if not pending:
             await asyncio.sleep(10)
         return pending.pop(0)
 
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await Request(scope, receive).body()
-        except Problem as problem:  # as the application's handler does
-            await problem.response(scope, receive, send)
-
-    asyncio.run(Bodies(app, ServerConfig(body_idle_s=0.05))(scope, receive, send))
+    sent = received(path, receive, ServerConfig(body_idle_s=0.05))
     assert sent[0]["status"] == 408
     assert b"body_stalled" in sent[1]["body"]
 
 
 def test_a_body_that_trickles_in_is_cut_off_in_the_end() -> None:
-    scope = {"type": "http", "path": "/v1/documents", "method": "POST", "headers": []}
-    sent: list[Message] = []
-
     async def receive() -> Message:
         await asyncio.sleep(0.02)
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await Request(scope, receive).body()
-        except Problem as problem:  # as the application's handler does
-            await problem.response(scope, receive, send)
-
-    config = ServerConfig(body_idle_s=10, body_s=0.2)
-    asyncio.run(Bodies(app, config)(scope, receive, send))
+    sent = received("/v1/documents", receive, ServerConfig(body_idle_s=10, body_s=0.2))
     assert sent[0]["status"] == 408
     assert b"more than 0.2 s" in sent[1]["body"]
 
