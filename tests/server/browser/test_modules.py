@@ -188,3 +188,16 @@ def test_what_failed_is_tried_again_at_once_after_another_choice(page: Page) -> 
     page.evaluate("strip.typed('Why')")
     page.clock.run_for(100)
     assert page.evaluate("typed.at(-1)") == "Why"
+
+
+CHOICES = """(choices) => import("/static/preferences.js").then(({ choose }) => {
+    let numHeard = 0;
+    document.addEventListener("choice", () => numHeard += 1);
+    return choices.map((part) => (choose(part), numHeard));
+})"""
+
+
+def test_a_choice_that_is_the_same_again_is_none(page: Page) -> None:
+    page.wait_for_load_state("networkidle")  # what the page chooses by itself as it begins
+    parts = [{"document": ""}, {"method": "plain"}, {"method": "plain"}, {"settings": {}}]
+    assert page.evaluate(CHOICES, parts) == [0, 1, 1, 1]

@@ -44,11 +44,12 @@ function isInRange(kind, value) {
 export const offer = () => offered;
 export const choice = () => chosen;
 
-/** Change part of the choice. */
+/** Change part of the choice; who listens hears of it if it is another one. */
 export function choose(part) {
+  const before = JSON.stringify(chosen);
   chosen = { ...chosen, ...part };
   write("choice", { ...chosen, document: "" }); // a limit that nobody remembers would mislead
-  document.dispatchEvent(new CustomEvent("choice"));
+  if (JSON.stringify(chosen) !== before) document.dispatchEvent(new CustomEvent("choice"));
 }
 
 /** Change one setting; undefined: as the server has it. */
