@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message, Scope
 
 from readahead.errors import InputError
-from readahead.server.stream import DONE, framed, streamed
+from readahead.server.stream import BEAT, DONE, framed, kept_alive, streamed
 
 SCOPE: Scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
@@ -36,6 +36,39 @@ def test_an_error_is_the_last_event() -> None:
     assert json.loads(last.removeprefix(b"data: "))["error"]["message"].startswith("The question")
 
 
+def test_a_silence_is_filled_with_comments_and_nothing_is_lost() -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        for number in range(3):
+            await asyncio.sleep(0.05)
+            yield b"%d" % number
+
+    heard = asyncio.run(collect(kept_alive(slow(), 0.01)))
+    assert [one for one in heard if one != BEAT] == [b"0", b"1", b"2"]
+    assert heard.count(BEAT) >= 3
+    assert BEAT.startswith(b":") and BEAT.endswith(b"\n\n")
+    assert asyncio.run(collect(kept_alive(slow(), 60))) == [b"0", b"1", b"2"]
+
+
+def test_who_stops_listening_in_a_silence_ends_what_is_made() -> None:
+    has_ended = []
+
+    async def slow() -> AsyncIterator[bytes]:
+        try:
+            await asyncio.sleep(60)
+            yield b""
+        finally:
+            has_ended.append(True)
+
+    async def run() -> None:
+        events = kept_alive(slow(), 0.01)
+        assert await anext(events) == BEAT
+        await events.aclose()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert has_ended
+
+
 def serve(values: AsyncIterator[Mapping[str, object]], cut_after_s: float | None) -> list[Message]:
     """Return what is sent of a stream, which is cut off as a server does that ends."""
     sent: list[Message] = []
@@ -48,7 +81,7 @@ def serve(values: AsyncIterator[Mapping[str, object]], cut_after_s: float | None
         return {"type": "http.disconnect"}
 
     async def run() -> None:
-        task = asyncio.create_task(streamed(values)(SCOPE, receive, send))
+        task = asyncio.create_task(streamed(values, 60)(SCOPE, receive, send))
         await asyncio.wait({task}, timeout=cut_after_s)
         task.cancel()
         await task

@@ -49,6 +49,9 @@ class ServerConfig(Section):
         description="of what a tenant's idle sessions have read; unset: as much as the prefix "
         "tree may take (cache.budget_bytes)",
     )
+    heartbeat_s: float = Field(
+        15.0, gt=0, description="without a word in a stream, until a comment keeps it open"
+    )
     drain_s: float = Field(30.0, ge=0, description="for running answers, at the end")
     log_text: bool = Field(False, description="questions and answers in logs and telemetry")
     telemetry: bool = Field(

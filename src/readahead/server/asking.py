@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
@@ -49,12 +49,27 @@ class Asking(Generic[T]):
         self._events: asyncio.Queue[T | _Failed | None] = asyncio.Queue()
         self._admitted = asyncio.Event()
 
-    async def begin(self, request: Request) -> Asking[T]:
-        """Wait for a place, and return once the answer is being made.
+    async def events(self, request: Request) -> AsyncIterator[T]:
+        """Wait for a place, and yield the events; who stops taking them cancels the request.
 
         Raises:
             Problem: 429, too many wait; 499, the client has left.
         """
+        await self._begin(request)
+        try:
+            while (event := await self._events.get()) is not None:
+                if isinstance(event, _Failed):
+                    raise event.error
+                yield event
+            if self._has_left:
+                raise _left()
+        finally:
+            self.cancel()
+            if self._has_left:  # a stream has told another status already
+                failed(CLIENT_CLOSED)
+
+    async def _begin(self, request: Request) -> None:
+        """Return once the answer is being made."""
         running = asyncio.create_task(self._run())
         watching = asyncio.create_task(self._watch(request, running))
         running.add_done_callback(lambda _: watching.cancel())
@@ -71,25 +86,6 @@ class Asking(Generic[T]):
             with suppress(asyncio.CancelledError):
                 await running  # raises why there is no place
             raise _left()
-        return self
-
-    async def events(self) -> AsyncIterator[T]:
-        """Yield the events; who stops taking them cancels the request.
-
-        Raises:
-            Problem: 499, the client has left.
-        """
-        try:
-            while (event := await self._events.get()) is not None:
-                if isinstance(event, _Failed):
-                    raise event.error
-                yield event
-            if self._has_left:
-                raise _left()
-        finally:
-            self.cancel()
-            if self._has_left:  # a stream has told another status already
-                failed(CLIENT_CLOSED)
 
     def cancel(self) -> None:
         """End the answer within one model step."""
@@ -146,11 +142,24 @@ class _Failed:
 
 
 async def begun(
-    request: Request, service: Service, caller: Caller, make: Make[T]
+    request: Request,
+    service: Service,
+    caller: Caller,
+    make: Make[T],
+    *,
+    is_stream: bool = False,
 ) -> AsyncIterator[T]:
     """Return the events of an answer, once the first of them is there.
 
     What is wrong with a request shows by then, while there is a status to tell it with.
+
+    Args:
+        request: Of the client, who may leave.
+        service: Has the queue and the threads.
+        caller: Who waits.
+        make: Makes the events.
+        is_stream: Whether the response must begin after ``server.heartbeat_s`` at the latest; what
+            is wrong later, the events raise.
 
     Raises:
         Problem: 429, too many wait; 499, the client has left; or whatever ``make`` raises first.
@@ -161,15 +170,24 @@ async def begun(
         return make(cancelled)
 
     asking = Asking(affordable, service.admission, caller.name, service.threads)
-    events = (await asking.begin(request)).events()
+    events = asking.events(request)
+    first = asyncio.ensure_future(anext(events))
     try:
-        first = await anext(events)
-    except StopAsyncIteration:
-        return events
+        heartbeat_s = service.config.server.heartbeat_s
+        await asyncio.wait({first}, timeout=heartbeat_s if is_stream else None)
+    except asyncio.CancelledError:
+        first.cancel()
+        raise
+    error = first.exception() if first.done() else None
+    if error is not None and not isinstance(error, StopAsyncIteration):
+        raise error
     return _behind(first, events)
 
 
-async def _behind(first: T, events: AsyncIterator[T]) -> AsyncIterator[T]:
-    yield first
+async def _behind(first: Awaitable[T], events: AsyncIterator[T]) -> AsyncIterator[T]:
+    try:
+        yield await first
+    except StopAsyncIteration:
+        return
     async for event in events:
         yield event

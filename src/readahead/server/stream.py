@@ -13,6 +13,7 @@ from readahead.server.observability.logs import failed
 from readahead.server.problems import Problem, ended, problem_of
 
 DONE = b"data: [DONE]\n\n"
+BEAT = b": still at it\n\n"  # a comment, which clients pass over
 
 
 def frame(value: Mapping[str, object]) -> bytes:
@@ -29,6 +30,26 @@ async def framed(values: AsyncIterator[Mapping[str, object]]) -> AsyncIterator[b
         yield _last(problem_of(error))
         return
     yield DONE
+
+
+async def kept_alive(events: AsyncIterator[bytes], heartbeat_s: float) -> AsyncIterator[bytes]:
+    """Yield the events, and a comment whenever none has come for ``heartbeat_s``.
+
+    What stands between server and client cuts a connection that is silent for too long.
+    """
+    coming = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=heartbeat_s)
+            if not coming.done():
+                yield BEAT
+                continue
+            yield coming.result()
+            coming = asyncio.ensure_future(anext(events))
+    except StopAsyncIteration:
+        return
+    finally:
+        coming.cancel()  # nothing, where it is done
 
 
 class Events(StreamingResponse):
@@ -56,10 +77,10 @@ def _last(problem: Problem) -> bytes:
     return frame(problem.body)
 
 
-def streamed(values: AsyncIterator[Mapping[str, object]]) -> StreamingResponse:
-    """Return the response that sends ``values`` as they come."""
+def streamed(values: AsyncIterator[Mapping[str, object]], heartbeat_s: float) -> StreamingResponse:
+    """Return the response that sends ``values`` as they come, and is never silent for long."""
     return Events(
-        framed(values),
+        kept_alive(framed(values), heartbeat_s),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

@@ -50,10 +50,10 @@ async def complete_chat(
     dialogue = read_messages(chat.messages)
     check(chat, dialogue)
     make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
-    events = await begun(request, service, caller, make)
+    events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
     envelope = Envelope.of_chat(chat.model)
     if chat.stream:
-        return streamed(_chunks(events, envelope, chat))
+        return streamed(_chunks(events, envelope, chat), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope, chat))
 
 
@@ -66,10 +66,10 @@ async def _bare(
         raise unknown_model(chat.model, "GET /v1/models lists them.")
     check_bare(chat)
     make = partial(written, service, caller, chat, num_choices)
-    events = await begun(request, service, caller, make)
+    events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
     spoken = Spoken(target.tokenizer, chat, Envelope.of_chat(chat.model))
     if chat.stream:
-        return streamed(spoken.chunks(events))
+        return streamed(spoken.chunks(events), service.config.server.heartbeat_s)
     return JSONResponse(await spoken.whole(events))
 
 

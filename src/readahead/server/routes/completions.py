@@ -79,10 +79,11 @@ async def complete(
     target = await asyncio.to_thread(lambda: service.loaded.target)
     if completion.model != target.name:
         raise unknown_model(completion.model, f"Completions are written by {target.name!r}.")
-    events = await begun(request, service, caller, partial(_events, service, caller, completion))
+    make = partial(_events, service, caller, completion)
+    events = await begun(request, service, caller, make, is_stream=bool(completion.stream))
     envelope = Envelope.of_text(target.name)
     if completion.stream:
-        return streamed(_chunks(events, envelope, completion))
+        return streamed(_chunks(events, envelope, completion), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope))
 
 
