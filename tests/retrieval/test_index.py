@@ -92,17 +92,19 @@ def test_what_was_added_by_its_words_only_gets_its_vectors(
 def test_small_sources_share_a_transaction_and_progress_is_told(
     store: Store, embedder: HashingEmbedder
 ) -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, int, int]] = []
 
     def progress(report: AddReport) -> None:
-        told.append((report.added, report.encoded))
+        told.append((report.added, report.encoded, report.to_encode))
 
     sources = [source(f"d{n}", document(f"d{n}", f"Text number {n}.")) for n in range(300)]
     report = Indexer(store, cut, embedder=embedder, progress=progress).add(sources)
     assert (report.added, report.passages, report.encoded) == (300, 300, 300)
     assert report.encode_s > 0
     assert report.seconds >= report.encode_s + report.read_s
-    assert {added for added, _ in told} == {0, 256, 300}
+    assert {added for added, _, _ in told} == {0, 256, 300}
+    assert {to_encode for _, _, to_encode in told} == {0, 256, 300}
+    assert all(encoded <= to_encode for _, encoded, to_encode in told)
     assert store.generation() == 2
 
 

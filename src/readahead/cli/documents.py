@@ -79,7 +79,7 @@ def add(
                 progress=lambda r: count(
                     r.added + r.replaced + r.unchanged,
                     None,
-                    f"{r.encoded} passages embedded; files",
+                    f"{r.encoded} of {r.to_encode} passages embedded; files",
                 ),
                 on_document=see if verbose else None,
             )

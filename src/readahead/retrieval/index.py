@@ -45,7 +45,9 @@ class AddReport:
 
     Attributes:
         passages: Number of passages written.
-        encoded: Number of passages embedded; fewer where their content was known.
+        to_encode: Number of passages to embed, of the sources read so far; fewer than there are
+            where their content was known.
+        encoded: How many of these are embedded.
         seconds: All that was spent; ``read_s`` of it in parsing, ``encode_s`` in the embedder.
     """
 
@@ -54,6 +56,7 @@ class AddReport:
     replaced: int = 0
     failed: list[Failure] = field(default_factory=list)
     passages: int = 0
+    to_encode: int = 0
     encoded: int = 0
     seconds: float = 0.0
     read_s: float = 0.0
@@ -156,6 +159,7 @@ class Indexer:
         }
         vectors = self._store.known_vectors(texts)
         unknown = [key for key in texts if key not in vectors]
+        self.report.to_encode += len(unknown)
         for keys in _by_length(unknown, texts):
             begun = time.perf_counter()
             encoded = embedder.embed_passages([texts[key] for key in keys])

@@ -273,6 +273,7 @@ def _sum(job: Job, report: AddReport) -> Job:
         replaced=job.replaced + report.replaced,
         failed=(*job.failed, *report.failed),
         passages=job.passages + report.passages,
+        to_encode=job.to_encode + report.to_encode,
         encoded=job.encoded + report.encoded,
         seconds=job.seconds + report.seconds,
     )

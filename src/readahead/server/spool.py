@@ -47,7 +47,8 @@ class Job:
         failed: Those that could not be read, with the reasons.
         passages: How many were written.
         num_done: How many files are dealt with.
-        encoded: How many passages were embedded, also of the file at work.
+        to_encode: How many passages are to be embedded, of the files read so far.
+        encoded: How many of these were, also of the file at work.
         seconds: Spent on it so far.
         num_starts: How often its current file was begun; more than once after crashes.
         error: Why all of it failed or, while it is queued, what it waits for; "" if nothing did.
@@ -63,6 +64,7 @@ class Job:
     failed: tuple[Failure, ...] = ()
     passages: int = 0
     num_done: int = 0
+    to_encode: int = 0
     encoded: int = 0
     seconds: float = 0.0
     num_starts: int = 0

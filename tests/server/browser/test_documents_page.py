@@ -214,6 +214,24 @@ def test_an_upload_whose_events_end_early_is_asked_after(
     expect(page.locator(".doc")).to_have_count(4)
 
 
+def test_an_upload_tells_how_far_it_is_within_a_file(
+    page: Page, tmp_path: Path, indexing: threading.Event
+) -> None:
+    def tell(route: Route) -> None:
+        job = route.fetch().json()
+        route.fulfill(json={**job, "status": "running", "to_encode": 1400, "encoded": 350})
+
+    page.route("**/v1/jobs/*/events", lambda route: route.fulfill(body=""))
+    page.route(re.compile("/v1/jobs/[^/]+$"), tell)
+    page.keyboard.press("Alt+l")
+    upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
+    expect(page.locator(".job")).to_contain_text("350 of 1,400 passages")
+    assert page.locator(".job progress").evaluate("bar => bar.position") == 0.25
+    page.unroute(re.compile("/v1/jobs/[^/]+$"))
+    indexing.set()
+    expect(page.locator(".job")).to_have_attribute("data-status", "done")
+
+
 def test_an_upload_that_the_server_has_forgotten_goes(page: Page, tmp_path: Path) -> None:
     page.route("**/v1/jobs/*/events", lambda route: route.abort())
     gone = {"error": {"message": "There is no such job."}}

@@ -79,6 +79,7 @@ def test_upload_list_read_and_delete(client: TestClient) -> None:
         "passages": 1,
         "num_done": 1,
         "num_files": 1,
+        "to_encode": 0,
         "encoded": 0,
         "error": "",
     }

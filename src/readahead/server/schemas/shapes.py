@@ -56,7 +56,8 @@ class Job(Shape):
     passages: int = Field(description="written")
     num_done: int = Field(description="files that are dealt with")
     num_files: int
-    encoded: int = Field(description="passages embedded, also of the file at work")
+    to_encode: int = Field(description="passages to embed, of the files read so far")
+    encoded: int = Field(description="of these, also of the file at work")
     seconds: float
     error: str = Field(description="why all of it failed or, while it is queued, what it waits for")
 

@@ -262,6 +262,7 @@ export const EN = {
   deleted: "{name} is deleted.",
   jobQueued: "waiting",
   jobRunning: "being read and indexed",
+  jobEncoding: "being indexed: {n} of {m} passages",
   jobFailed: "failed",
   documentText: "Text of the document",
   earlier: "Show what comes before",

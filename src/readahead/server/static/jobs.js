@@ -2,7 +2,7 @@
 
 import { events, get, send } from "./api.js";
 import { byId, el, say } from "./dom.js";
-import { count, t } from "./i18n.js";
+import { count, number, t } from "./i18n.js";
 import { told } from "./told.js";
 
 const PAUSE_MS = 1000; // before asking after a job whose events ended early; longer after failures
@@ -77,19 +77,29 @@ function forget(id) {
 const isOver = (job) => job.status === "done" || job.status === "failed";
 
 function draw(item, job) {
-  const total = job.num_files || job.files?.length || 1;
   const name = (job.files ?? []).join(", ");
   item.replaceChildren(
     el("span", {}, el("b", {}, name), " · ", summary(job)),
-    ...(isOver(job) ? [] : [el("progress", { max: total, value: job.num_done ?? 0, "aria-label": name })]),
+    ...(isOver(job) ? [] : [el("progress", { ...progress(job), "aria-label": name })]),
     ...(job.failed ?? []).map((one) => el("span", { class: "bad" }, `${one.path}: ${told(one.reason)}`)),
     ...(job.error ? [el("span", { class: "bad" }, told(job.error))] : []),
   );
   item.dataset.status = job.status;
 }
 
+/** Return how far a job is: by files or, where there is but one, by passages. */
+function progress(job) {
+  const total = job.num_files || job.files?.length || 1;
+  if (total === 1 && isEncoding(job)) return { max: job.to_encode, value: job.encoded };
+  return { max: total, value: job.num_done ?? 0 };
+}
+
+const isEncoding = (job) => job.status === "running" && job.to_encode > job.encoded;
+
 function summary(job) {
-  if (!isOver(job)) return t(job.status === "queued" ? "jobQueued" : "jobRunning");
+  if (job.status === "queued") return t("jobQueued");
+  if (isEncoding(job)) return t("jobEncoding", { n: number(job.encoded), m: number(job.to_encode) });
+  if (job.status === "running") return t("jobRunning");
   if (job.status === "failed") return t("jobFailed");
   const numDone = (job.added ?? 0) + (job.replaced ?? 0) + (job.unchanged ?? 0);
   return `${count("numFiles", numDone)} · ${count("numPassages", job.passages ?? 0)}`;

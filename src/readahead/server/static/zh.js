@@ -260,6 +260,7 @@ export const ZH = {
   deleted: "{name} 已删除。",
   jobQueued: "等待中",
   jobRunning: "正在读取和索引",
+  jobEncoding: "正在索引：{n} / {m} 个段落",
   jobFailed: "失败",
   documentText: "文档正文",
   earlier: "显示前文",
