@@ -115,14 +115,14 @@ def test_each_turn_makes_a_step_however_slow_the_search(
     engine: Engine, sessions: tuple[Session, Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another guess waits all the time, and the search alone takes longer than a slice."""
-    find: Callable[..., object] = Session._find
+    find: Callable[..., object] = Conversation.find
 
-    def slow(self: Session, *args: object) -> object:
+    def slow(self: Conversation, *args: object) -> object:
         time.sleep(0.02)
         return find(self, *args)
 
     monkeypatch.setattr(worker, "SLICE_S", 0.01)
-    monkeypatch.setattr(Session, "_find", slow)
+    monkeypatch.setattr(Conversation, "find", slow)
     session = Session(engine)
     engine.turns._urgent.add("another")
     try:

@@ -14,9 +14,9 @@ from readahead.errors import NotFound
 from readahead.lm.model import TransformersModel
 from readahead.retrieval.base import Filter
 from readahead.session import DocumentChat, Session
+from readahead.session.answering import METHOD
 from readahead.session.conversation import REMOVED
 from readahead.session.document_chat import CHANGED
-from readahead.session.session import METHOD
 from readahead.types import Answer
 from tests.conftest import make_tokenizer
 from tests.session.test_session import QUICK, submit, until
@@ -164,7 +164,8 @@ def test_what_is_read_while_its_document_goes_is_not_kept(engine: Engine) -> Non
 
 def test_what_a_guess_forgets_while_a_question_is_asked_is_not_shown(engine: Engine) -> None:
     with Session(engine) as session:
-        find = session._found
+        answering = session._answering
+        find = answering._found
 
         def meanwhile(question: str, trace: Any) -> Any:
             found = find(question, trace)
@@ -172,10 +173,10 @@ def test_what_a_guess_forgets_while_a_question_is_asked_is_not_shown(engine: Eng
             engine.turns.run(session._refresh)  # by a guess that has not seen the question yet
             return found
 
-        session._found = meanwhile  # type: ignore[method-assign]
+        answering._found = meanwhile  # type: ignore[method-assign]
         submit(session, QUESTION)
         assert "vault.md" not in {passage.document for passage in session.turns[0].passages}
-        del session._found
+        del answering._found
     assert held(engine) == []
 
 

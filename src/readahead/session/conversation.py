@@ -156,12 +156,11 @@ class Conversation:
         self.found = [_without_gone(found, has_gone) for found in self.found]
         return True
 
-    def fork(self) -> Conversation:
-        """Return an independent copy."""
-        twin = copy.copy(self)
-        twin.turns, twin.found = list(self.turns), list(self.found)
-        twin._topic = copy.deepcopy(self._topic)
-        return twin
+    def adopt(self, other: Conversation) -> None:
+        """Follow the turns of another conversation; the two go on independently."""
+        self.turns, self.found = list(other.turns), list(other.found)
+        self.context, self._notes = other.context, other._notes
+        self._generation, self._topic = other._generation, copy.deepcopy(other._topic)
 
     def forget(self, *notes: str) -> None:
         """Let the next question stand for itself, and say why."""

@@ -18,28 +18,21 @@ from readahead.engine import Engine
 from readahead.errors import InputError, StoreError
 from readahead.evidence.markers import Markers
 from readahead.lm.base import Cancelled, never
-from readahead.lm.generate import Piece
-from readahead.lm.prompt import Prompt
-from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
-from readahead.plain import check_passages, fitting_notes, sampling_params
-from readahead.reply import Event, Reply, reading_notes
+from readahead.plain import sampling_params
+from readahead.reply import Event
 from readahead.retrieval.base import Filter
-from readahead.session.conversation import Conversation, Search
-from readahead.session.outcome import note_injected, note_outcome
-from readahead.session.said import Saying, Turn
+from readahead.session.answering import METHOD, Answering
+from readahead.session.conversation import Conversation
+from readahead.session.said import Turn
 from readahead.session.saved import restore, save
 from readahead.session.suggestions import Suggestions
 from readahead.session.worker import FAULTY, GOES_FIRST, Status, Worker
 from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
-from readahead.speculation.retrieval.guess import Event as Written
-from readahead.speculation.retrieval.guess import Found, Request, Start
-from readahead.speculation.retrieval.inject import Injected
+from readahead.speculation.retrieval.guess import Request
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.trace import Trace
-
-METHOD = "prefetch"
 
 
 class Session:
@@ -68,14 +61,18 @@ class Session:
         self._injects = config.inject.enabled if inject is None else inject
         self._conversation = Conversation(engine, filter)
         self._free = threading.Lock()  # held while an answer is given
-        self._num_refreshes = 0
         gate = TypingGate(config.prefetch, engine.knowledge.store.rarity)
-        write = self._write if self._injects else None
-        self._prefetcher = Prefetcher(self._find, engine.reader, gate, config.prefetch, write)
+        write = partial(write_injecting, engine, self._conversation) if self._injects else None
+        self._prefetcher = Prefetcher(
+            self._conversation.find, engine.reader, gate, config.prefetch, write
+        )
         self._request = Request(
             k=config.retrieval.k,
             max_tokens=engine.max_prompt_tokens,
             params=sampling_params(config.generation),
+        )
+        self._answering = Answering(
+            engine, self._conversation, self._prefetcher, self._refresh, injects=self._injects
         )
         self._suggestions = Suggestions(engine, self._prefetcher, self._request)
         self._worker = Worker(
@@ -85,7 +82,7 @@ class Session:
             config.prefetch,
             refresh=self._refresh,
             new_trace=lambda: Trace("ask", method=METHOD, target=engine.target.name),
-            idle=self._suggest,
+            idle=partial(self._suggestions.make, self._conversation),
         )
         engine.remember(self)
 
@@ -136,7 +133,7 @@ class Session:
     def fork(self) -> Session:
         """Return a session that has had the same turns; the two go on independently."""
         twin = Session(self._engine, filter=self._filter, inject=self._injects)
-        twin._conversation = self._conversation.fork()
+        twin._conversation.adopt(self._conversation)
         twin._prefetcher.reset(self._engine.turns.run(self._prefetcher.fork_reading))
         return twin
 
@@ -252,7 +249,7 @@ class Session:
             is_sound = False
             try:
                 request = self._request if params is None else replace(self._request, params=params)
-                yield from self._answer(question, request, trace, cancelled)
+                yield from self._answering.events(question, request, trace, cancelled)
                 is_sound = True
             except GeneratorExit:
                 is_sound = True  # who stops listening has cancelled the rest, and may go on
@@ -279,122 +276,6 @@ class Session:
                 if not self._conversation.is_current:
                     self._engine.turns.run(self.refresh)
 
-    def _answer(
-        self, question: str, request: Request, trace: Trace, cancelled: Cancelled
-    ) -> Iterator[Event]:
-        engine = self._engine
-        num_refreshes = self._num_refreshes
-        found = self._found(question, trace)  # while a guess ends its step
-        begin = partial(self._start, question, found, num_refreshes, request, cancelled, trace)
-        # It computes nothing, unless it blends.
-        start = engine.turns.run(begin, is_step=engine.config.cache.reuse == "exact", trace=trace)
-        found = start.found
-        check_passages(start.prompt, request.max_tokens)
-        passages = (*found.context.passages, *start.prompt.passages)
-        if passages:
-            note_outcome(self._prefetcher, start, engine.config.prefetch.policy, trace)
-        notes = found.notes if isinstance(found, Search) else ()
-        asked_s = trace.attributes["asked_s"]
-        assert isinstance(asked_s, float)
-        reply = Reply(
-            question,
-            passages,
-            trace,
-            engine.config,
-            similarity=engine.knowledge.similarity,
-            method=METHOD,
-            notes=(*notes, *fitting_notes(start.prompt), *reading_notes(start.reading)),
-            asked_s=asked_s,
-        )
-        if not passages:
-            self._prefetcher.reset()
-            yield from reply.nothing_found()
-            return
-        saying, has_failed = Saying(start.prompt), False
-        try:
-            yield from reply.events(self._pieces(start, saying, reply, trace))
-        except Exception:  # the next question might fail behind it, too
-            has_failed = True
-            raise
-        finally:
-            if not has_failed:
-                self._append(saying.turn(question, reply.text), start)
-
-    def _start(
-        self,
-        question: str,
-        found: Found,
-        num_refreshes: int,
-        request: Request,
-        cancelled: Cancelled,
-        trace: Trace,
-    ) -> Start:
-        # Also where a guess did so while ``found`` was looked for.
-        if self._refresh() or self._num_refreshes != num_refreshes:
-            found = self._conversation.find(question, trace)
-        return self._prefetcher.take(question, found, request, cancelled=cancelled, trace=trace)
-
-    def _found(self, question: str, trace: Trace) -> Found:
-        """Return what there is to show for the question, found ahead or now."""
-        known = self._prefetcher.found(question) if self._conversation.is_current else None
-        return known or self._conversation.find(question, trace)
-
-    def _suggest(self, cancelled: Cancelled, trace: Trace) -> bool:
-        return self._suggestions.make(self._conversation, cancelled, trace)
-
-    def _find(self, question: str, trace: Trace) -> Found:
-        return self._conversation.find(question, trace)
-
-    def _write(
-        self,
-        question: str,
-        prompt: Prompt,
-        found: Found,
-        reading: Reading,
-        params: SamplingParams,
-        *,
-        cancelled: Cancelled,
-        trace: Trace,
-    ) -> Generator[Written]:
-        return write_injecting(
-            self._engine,
-            self._conversation,
-            question,
-            prompt,
-            found,
-            reading,
-            params,
-            cancelled=cancelled,
-            trace=trace,
-        )
-
-    def _pieces(self, start: Start, saying: Saying, reply: Reply, trace: Trace) -> Iterator[Piece]:
-        """Yield the pieces of the answer; what was injected is shown and traced from here on."""
-        turns, is_step = self._engine.turns, self._is_short(start)
-        for event in turns.steps(start.events, is_step=is_step, trace=trace):
-            saying.push(event)
-            if not isinstance(event, Injected):
-                yield event
-                continue
-            reply.extend(event.passages, in_front=event.in_front)
-            note_injected(event, start, trace)
-
-    def _is_short(self, start: Start) -> bool:
-        """Return whether the answer begins with a step that others may wait for."""
-        num_unread = len(start.prompt.token_ids) - start.num_ready_tokens
-        return not self._injects and num_unread <= self._engine.target.prefill_step_tokens
-
-    def _append(self, turn: Turn, start: Start) -> None:
-        """Make the turn part of what the next one follows."""
-        self._conversation.append(turn, start.found)
-        cache, read = start.reading.cache, (*turn.prompt.token_ids, *turn.token_ids)
-        if cache.length > len(read):  # the listener left before all that was written came out
-            if cache.refusal:
-                self._prefetcher.reset()
-                return
-            cache.crop(len(read))
-        self._prefetcher.reset(Reading(cache, read[: cache.length]))
-
     def _refresh(self) -> bool:
         """Drop what was read of documents that have changed or gone; return if any have."""
         if not self._conversation.is_current:
@@ -403,7 +284,6 @@ class Session:
             return False
         self._prefetcher.forget_found(self._conversation.context)
         self._suggestions.forget()
-        self._num_refreshes += 1
         return True
 
 

@@ -13,7 +13,7 @@ from readahead.lm.reuse import Reading
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.retrieval.inject import Injected
 from readahead.trace import Trace
-from readahead.types import Hit
+from readahead.types import Hit, Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +100,8 @@ class Start:
     num_useful_tokens: int
     num_kept_passages: int
     num_pieces_ahead: int = 0
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """Return what may be cited, in the order of the numbers."""
+        return (*self.found.context.passages, *self.prompt.passages)

@@ -34,6 +34,9 @@ class Prefetcher:
         gate: Decides which guesses are worth their prefill.
         config: What may be done ahead.
         write: Writes the answers, those ahead, too; None: the model, without any injection.
+
+    Attributes:
+        num_dropped: How often all that was found became stale.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Prefetcher:
         self._config = config
         self._prompts = Prompts(reader, config)
         self._found: dict[str, Found] = {}
+        self.num_dropped = 0
         self._params: SamplingParams | None = None  # of what is decoded ahead
         self.reset()
 
@@ -92,6 +96,7 @@ class Prefetcher:
         self._readings.crop(joined(context.parts))
         self.prompt, self.decision = None, None
         self._typed = ""
+        self.num_dropped += 1  # last: who read it before looking learns that it was in vain
 
     def guess(
         self,
