@@ -16,6 +16,7 @@ from readahead.evaluation.lossless import is_lossless
 from readahead.lm.base import Cache
 from readahead.lm.model import TransformersModel
 from readahead.session import Session, worker
+from readahead.session.conversation import Conversation
 from readahead.session.worker import Worker
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from tests.session.test_session import QUICK, cold, submit, until
