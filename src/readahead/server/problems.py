@@ -171,6 +171,8 @@ def _invalid(error: RequestValidationError) -> Problem:
     if first["type"] == "extra_forbidden":
         message = f"{param} is no field of this request; /openapi.json lists those there are."
         return Problem(400, message, param=param, code="unsupported")
+    if first["type"] == "unsupported" and param:
+        return unsupported(param, first["msg"])
     message = of_field(param or "body", first["msg"])
     return Problem(400, message, param=param, code="invalid")
 

@@ -38,6 +38,16 @@ def test_one_with_all_that_happened(client: TestClient, service: Service, ids: l
     assert "decode" in [span["name"] for span in trace["spans"]]
 
 
+def test_it_has_what_the_client_calls_its_request(client: TestClient) -> None:
+    for named in ({"user": "u-17", "metadata": {"build": "4"}}, {"user": None, "metadata": {}}):
+        for method in ("prefetch", "plain"):
+            asked = {"messages": [{"role": "user", "content": "How deep is lake 5?"}], **named}
+            body = {"model": "readahead", "readahead": {"method": method}, **asked}
+            assert client.post("/v1/chat/completions", json=body).status_code == 200
+    told = [(one["user"], one["metadata"]) for one in client.get("/v1/traces").json()["data"]]
+    assert told == [(None, None)] * 2 + [("u-17", {"build": "4"})] * 2
+
+
 def test_an_unknown_one(client: TestClient) -> None:
     response = client.get("/v1/traces/none")
     assert response.status_code == 404

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -46,6 +46,7 @@ class Served:
         status: Of the response, 0 before there is one; of an error in a stream, that of the error.
         num_tokens: Of the prompts and answers so far.
         trace_id: Of the last answer from documents.
+        labels: What the client calls it; kept with the traces of its answers, and not logged.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Served:
     status: int = 0
     num_tokens: int = 0
     trace_id: str = ""
+    labels: Mapping[str, object] = field(default_factory=dict)
 
 
 # Not passed on by hand: whatever is logged for a request is to carry its id, wherever it happens.
@@ -75,9 +77,16 @@ def saw(trace: Trace, *, with_text: bool = False) -> None:
         one.num_tokens += counters.get("prompt_tokens", 0) + counters.get("completion_tokens", 0)
         if is_kept(trace):
             one.trace_id = trace.id
+            trace.attributes.update(one.labels)
     if with_text and is_kept(trace):
         texts = {name: trace.attributes.get(name) for name in ("question", "answer")}
         _log.info("answer", extra={"fields": {"trace_id": trace.id, **texts}})
+
+
+def label(labels: Mapping[str, object]) -> None:
+    """Note what the client calls the request that is being served."""
+    if (one := served()) is not None:
+        one.labels = labels
 
 
 def failed(status: int) -> None:

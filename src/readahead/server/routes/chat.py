@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from readahead.lm.base import Cancelled
 from readahead.reply import Event
 from readahead.server.asking import begun
+from readahead.server.observability.logs import label
 from readahead.server.routes.answering import answer_events, check
 from readahead.server.routes.barechat import Spoken, check_bare, written
 from readahead.server.routes.catalogue import DOCUMENTS, unknown_model
@@ -49,6 +50,7 @@ async def complete_chat(
         return await _bare(request, chat, service, caller, num_choices)
     dialogue = read_messages(chat.messages)
     check(chat, dialogue)
+    label(chat.labels)
     make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
     events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
     envelope = Envelope.of_chat(chat.model)

@@ -10,7 +10,7 @@ from readahead.server.state import TenantOf
 
 router = APIRouter()
 MAX_LISTED = 1000
-_TOLD = ("question", "method", "target", "finish_reason", "ttft_s", "e2e_s")
+_TOLD = ("question", "method", "target", "finish_reason", "ttft_s", "e2e_s", "user", "metadata")
 
 
 @router.get("/v1/traces")

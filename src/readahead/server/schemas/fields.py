@@ -54,6 +54,17 @@ Shallow = Annotated[Any, AfterValidator(_shallow)]
 """A JSON value that is not nested too deeply to be handled further."""
 
 
+def refused(why: LiteralString) -> BeforeValidator:
+    """Return what refuses any value of a field that is known and not served."""
+
+    def check(value: object) -> object:
+        if value is not None:
+            raise PydanticCustomError("unsupported", why)
+        return value
+
+    return BeforeValidator(check)
+
+
 def said_as(message: LiteralString) -> WrapValidator:
     """Return what says ``message`` of a wrong value, instead of what each alternative lacks."""
 

@@ -20,7 +20,7 @@ from readahead.config import Config, GenerationConfig
 from readahead.errors import ConfigError
 from readahead.rapid import drafts_by_model
 from readahead.server.problems import Problem, of_field, unsupported
-from readahead.server.schemas.fields import Off
+from readahead.server.schemas.fields import AnyText, Off, refused
 from readahead.server.schemas.scope import Scope
 
 MAX_STOPS = 4
@@ -29,6 +29,9 @@ DECODING = (
     *("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"),
     *("stop", "max_tokens", "max_completion_tokens"),
 )
+MAX_LABELS = 16  # [OpenAI], as the lengths of their names and values
+Key = Annotated[AnyText, Field(max_length=64)]
+Value = Annotated[AnyText, Field(max_length=512)]
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -48,7 +51,7 @@ class StreamOptions(Strict):
 class Sampling(Strict):
     """How tokens are chosen; unset fields are as OpenAI's API or the server's settings say.
 
-    Fields that carry no instruction (``user``, ``metadata``) are taken and not used.
+    ``user`` and ``metadata`` change no answer: they are kept with its trace.
     """
 
     temperature: StrictFloat | None = Field(None, ge=0, le=2)
@@ -60,8 +63,8 @@ class Sampling(Strict):
     n: StrictInt | None = Field(None, ge=1)
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
-    user: str | None = Field(None, max_length=1000)
-    metadata: dict[str, str] | None = None
+    user: Annotated[AnyText, Field(max_length=1000)] | None = None
+    metadata: Annotated[dict[Key, Value], Field(max_length=MAX_LABELS)] | None = None
     logit_bias: dict[str, StrictFloat] | None = None
 
     @model_validator(mode="after")
@@ -71,6 +74,12 @@ class Sampling(Strict):
         if self.stream_options is not None and not self.stream:
             raise unsupported("stream_options", "it goes with stream: true only")
         return self
+
+    @property
+    def labels(self) -> dict[str, object]:
+        """Return what the client calls this request, if anything."""
+        named = {"user": self.user, "metadata": self.metadata}
+        return {name: value for name, value in named.items() if value}
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -129,7 +138,7 @@ class Message(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Text]
-    name: str | None = Field(None, max_length=100)
+    name: Annotated[None, refused("the model is told roles, no names")] = None
     refusal: None = None
     annotations: list[Any] | None = None
     audio: None = None

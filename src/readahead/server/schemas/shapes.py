@@ -236,6 +236,8 @@ class TraceLine(Shape):
     finish_reason: str | None
     ttft_s: float | None
     e2e_s: float | None
+    user: str | None = Field(description="as the request said")
+    metadata: dict[str, str] | None = Field(description="likewise")
 
 
 class Traces(Shape):
