@@ -39,7 +39,11 @@ def test_one_with_all_that_happened(client: TestClient, service: Service, ids: l
 
 
 def test_it_has_what_the_client_calls_its_request(client: TestClient) -> None:
-    for named in ({"user": "u-17", "metadata": {"build": "4"}}, {"user": None, "metadata": {}}):
+    labels: tuple[dict[str, object], ...] = (
+        {"user": "u-17", "metadata": {"build": "4"}},
+        {"user": None, "metadata": {}},
+    )
+    for named in labels:
         for method in ("prefetch", "plain"):
             asked = {"messages": [{"role": "user", "content": "How deep is lake 5?"}], **named}
             body = {"model": "readahead", "readahead": {"method": method}, **asked}
