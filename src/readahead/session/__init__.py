@@ -3,6 +3,6 @@
 from readahead.session.document_chat import DocumentChat
 from readahead.session.said import Turn
 from readahead.session.session import Session
-from readahead.session.worker import Status
+from readahead.session.status import Status
 
 __all__ = ["DocumentChat", "Session", "Status", "Turn"]

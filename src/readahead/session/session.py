@@ -26,8 +26,9 @@ from readahead.session.answering import METHOD, Answering
 from readahead.session.conversation import Conversation
 from readahead.session.said import Turn
 from readahead.session.saved import restore, save
+from readahead.session.status import Status
 from readahead.session.suggestions import Suggestions
-from readahead.session.worker import FAULTY, GOES_FIRST, Status, Worker
+from readahead.session.worker import FAULTY, GOES_FIRST, Worker
 from readahead.session.writing import write_injecting
 from readahead.speculation.retrieval.gate import TypingGate
 from readahead.speculation.retrieval.guess import Request

@@ -11,14 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from readahead.config import PrefetchConfig
 from readahead.errors import InputError, ReadaheadError, outline
 from readahead.lm.base import Cancelled
-from readahead.lm.prompt import Prompt
 from readahead.session.line import (
     NOTHING,
     Typed,
@@ -28,6 +27,7 @@ from readahead.session.line import (
     state_of,
     too_early_s,
 )
+from readahead.session.status import Status, titles_of
 from readahead.speculation.retrieval.guess import Request
 from readahead.speculation.retrieval.prefetch import Prefetcher
 from readahead.trace import Trace
@@ -40,32 +40,6 @@ GOES_FIRST = "An answer is being written, which goes first."
 FAULTY = "Nothing is read ahead in this conversation any more, after a fault."
 _log = logging.getLogger("readahead.session")
 _RETRY_S = 0.05  # until an answer of another session has ended
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What is ready for the question that is being typed.
-
-    Attributes:
-        passages: The headings of those that were read ahead, in the order shown.
-        num_tokens: How many tokens of its prompt are read, the conversation among them.
-        num_answer_tokens: How many of the answer's are decoded.
-        probability: That the best passage is final, as the gate sees it.
-        reason: Why nothing more is done ahead; "" while or after it is.
-        fetching: The headings of those that are being read right now.
-    """
-
-    passages: tuple[str, ...] = ()
-    num_tokens: int = 0
-    num_answer_tokens: int = 0
-    probability: float = 0.0
-    reason: str = ""
-    fetching: tuple[str, ...] = ()
-
-
-def _titles(prompt: Prompt | None) -> tuple[str, ...]:
-    passages = prompt.passages if prompt else ()
-    return tuple(" > ".join(one.heading) or one.document.rpartition("/")[2] for one in passages)
 
 
 class Worker:
@@ -262,7 +236,7 @@ class Worker:
             if is_done:
                 self._done[task] = stage if task == "finish" else (part, is_settled)
             if self._typed is not None:
-                self.status = self._current_status(reason)
+                self.status = Status.of(self._prefetcher, reason)
             self.fault = fault
 
     def _giving_way(self, task: _Task) -> Cancelled:
@@ -283,7 +257,7 @@ class Worker:
 
     def _show_fetching(self) -> None:
         """Tell what is about to be read: on a slow machine that takes a while."""
-        titles = _titles(self._prefetcher.prompt)
+        titles = titles_of(self._prefetcher.prompt)
         with self._wake:
             if self._typed is not None:
                 self.status = replace(self.status, fetching=titles, reason="")
@@ -328,14 +302,3 @@ class Worker:
         if task != "guess":
             return now.text != typed.text
         return can_finish(now, self._config) or state_of(now, self._config)[0] != part
-
-    def _current_status(self, reason: str) -> Status:
-        prefetcher = self._prefetcher
-        decision, ahead = prefetcher.decision, prefetcher.ahead
-        return Status(
-            passages=_titles(prefetcher.prompt),
-            num_tokens=prefetcher.num_ready_tokens,
-            num_answer_tokens=ahead.num_pieces if ahead else 0,
-            probability=decision.probability if decision else 0.0,
-            reason=reason,
-        )
