@@ -147,3 +147,17 @@ def test_what_torch_has_cached_on_a_gpu_is_free() -> None:
     full = free_bytes(device)
     del held
     assert free_bytes(device) - full >= 10**8
+
+
+def test_what_was_freed_goes_back_to_the_system() -> None:
+    def rss_mb() -> float:
+        return float(psutil.Process().memory_info().rss) / 2**20
+
+    blocks = [torch.ones(2**14) for _ in range(1024)]  # 64 KiB each: too small to be mapped alone
+    last = blocks.pop()  # stands in the way of what is below it
+    blocks.clear()
+    before_mb = rss_mb()
+    if not memory.give_back():
+        pytest.skip("the C library keeps what it has")
+    assert before_mb - rss_mb() > 40
+    assert last.sum() == 2**14

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,6 +85,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def give_back() -> bool:
+    """Give what was freed back to the system; return whether the C library does that at all.
+
+    glibc keeps freed blocks of up to 32 MB, in an arena for every few threads, and tensors of ever
+    other lengths leave holes in them.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        return False
+    trim(0)
+    return True
 
 
 def _limit_leaves() -> int:

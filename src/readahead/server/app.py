@@ -26,6 +26,7 @@ from readahead.server.routes import (
 )
 from readahead.server.schemas import openapi
 from readahead.server.state import Service
+from readahead.server.upkeep import expire_sessions, give_back_memory
 
 ROUTERS = (
     chat,
@@ -40,6 +41,7 @@ ROUTERS = (
     metrics,
     page,
 )
+UPKEEP = (expire_sessions, give_back_memory)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -48,9 +50,10 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.resume)
-        expiring = asyncio.create_task(sessions.expire_sessions(service))
+        tasks = [asyncio.create_task(keep(service)) for keep in UPKEEP]
         yield
-        expiring.cancel()
+        for task in tasks:
+            task.cancel()
         # Answers that are cut off end by a step of this loop, so it must not wait for them itself.
         await asyncio.to_thread(service.close)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,12 +22,10 @@ from readahead.server.schemas.fields import ShortText
 from readahead.server.schemas.requests import Message, configured, seeded
 from readahead.server.schemas.scope import Scope
 from readahead.server.served import Place, Said, ServedSession
-from readahead.server.state import BRIEF, Service, Tenant, TenantOf, caller_of, service_of
+from readahead.server.state import BRIEF, Tenant, TenantOf, caller_of, service_of
 from readahead.session import DocumentChat, Session
 
 router = APIRouter()
-LONGEST_SLEEP_S = 60.0
-_log = logging.getLogger("readahead.server")
 
 
 class NewSession(Scope):
@@ -111,18 +107,6 @@ async def type_text(id: str, typing: Typing, request: Request) -> dict[str, obje
 async def get_status(id: str, request: Request) -> dict[str, object]:
     """Return what is ready for the question that is being typed."""
     return await _at_once(request, lambda tenant: status_json(tenant.sessions.get(id)))
-
-
-async def expire_sessions(service: Service) -> None:
-    """Close sessions that are idle for too long, until cancelled; a fault is logged, and passes."""
-    pause_s = min(LONGEST_SLEEP_S, service.config.server.session_idle_s / 2)
-    while True:
-        await asyncio.sleep(pause_s)
-        for tenant in service.open_tenants():
-            try:
-                await asyncio.to_thread(tenant.sessions.expire)
-            except Exception:
-                _log.exception("idle sessions could not be closed")
 
 
 async def _at_once(
