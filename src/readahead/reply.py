@@ -29,6 +29,8 @@ PACKED = (
     "the answer may differ from that of a full reading."
 )
 
+AHEAD = ("computed_ahead_tokens", "wasted_tokens", "retrievals_ahead", "injections")
+
 
 class Reply:
     """One answer while it is written.
@@ -157,9 +159,15 @@ class Reply:
         )
 
     def _speculation(self) -> Mapping[str, object]:
-        """Return what is noted of draft tokens."""
+        """Return what is noted of draft tokens or, in a session, of what was done ahead."""
         noted = self._trace.attributes.get("speculation")
-        return noted if isinstance(noted, dict) else {}
+        if isinstance(noted, dict):
+            return noted
+        guess = self._trace.attributes.get("prefetch")
+        if not isinstance(guess, dict):
+            return {}
+        counters = self._trace.counters
+        return {"prefetch": guess | {name: counters.get(name, 0) for name in AHEAD}}
 
     def _length_notes(self, finish_reason: FinishReason) -> tuple[str, ...]:
         if finish_reason != "length":

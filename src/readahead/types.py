@@ -182,7 +182,8 @@ class Answer:
         notes: What the reader should know: dropped passages, markers the model made up.
         audit: All that was drafted, and why this was chosen, as JSON values; empty for what was
             not drafted.
-        speculation: What draft tokens came to, as JSON values; empty where none were asked for.
+        speculation: What draft tokens came to, as JSON values; of a session, ``prefetch`` with what
+            was guessed and done ahead; empty where nothing was.
     """
 
     text: str

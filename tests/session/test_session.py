@@ -445,6 +445,21 @@ def test_a_guess_that_finds_its_documents_changed_begins_anew(
     until(lambda: len(session.status.passages) > 0)
 
 
+def test_an_answer_tells_what_was_done_ahead_for_it(engine: Engine, session: Session) -> None:
+    session.type(QUESTION)
+    until(lambda: session.status.num_answer_tokens > 0)
+    guessed = submit(session, QUESTION)
+    told = guessed.speculation["prefetch"]
+    assert isinstance(told, dict)
+    assert told["guessed"] == [passage.id for passage in session.turns[0].passages]
+    assert told["num_kept_passages"] == len(told["guessed"])
+    assert told["num_answer_tokens_ahead"] > 0
+    assert told["computed_ahead_tokens"] >= told["num_useful_tokens"] > 0
+    assert told["wasted_tokens"] < told["computed_ahead_tokens"]
+    assert told["retrievals_ahead"] > 0
+    assert engine.ask(QUESTION).speculation == {}
+
+
 def test_what_is_followed_counts_for_what_is_typed_already(engine: Engine) -> None:
     said, asked = (QUESTION, "Twice a day."), "Why does the sea do so?"
     with Session(engine) as session:

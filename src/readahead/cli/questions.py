@@ -171,12 +171,13 @@ def awaited(
 
 def _explain(answer: Answer, knowledge: KnowledgeBase) -> None:
     """Print all that was drafted, if this is what was answered."""
-    if answer.speculation:
+    drafted = "num_rounds" in answer.speculation
+    if drafted:
         say()
         for row in table(answer.speculation):
             say(row)
     if not answer.audit:
-        if not answer.speculation:
+        if not drafted:
             note("There is nothing to explain: nothing was drafted.")
         return
     say()

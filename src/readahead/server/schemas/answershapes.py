@@ -137,7 +137,7 @@ class Answered(Shape):
     notes: list[str] = Field(description="what a reader should know: passages that did not fit, …")
     audit: dict[str, Any] = Field(description="by drafts: all that was drafted, why one was chosen")
     speculation: dict[str, Any] = Field(
-        description="what draft tokens came to, where some were tried"
+        description="what draft tokens came to or, by prefetch, what was done ahead"
     )
     trace_id: str = Field(description="for GET /v1/traces/{id}")
     session: str = Field("", description="the id that the request named, if it did")
