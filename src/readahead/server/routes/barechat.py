@@ -137,8 +137,7 @@ class Spoken:
             if piece.finish_reason:
                 reason = told_reason(piece.finish_reason)
                 yield self._envelope.chunk({}, index, finish_reason=reason)
-        options = self._chat.stream_options
-        if options is not None and options.include_usage:
+        if self._chat.is_counted:
             yield self._envelope.last(self._usage())
 
     def _add(self, index: int, piece: Piece) -> list[object]:

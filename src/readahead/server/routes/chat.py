@@ -20,6 +20,7 @@ from readahead.server.routes.catalogue import DOCUMENTS, unknown_model
 from readahead.server.schemas.dialogue import Dialogue, read_messages
 from readahead.server.schemas.replies import (
     Envelope,
+    annotations_json,
     answer_json,
     citation_json,
     message_json,
@@ -53,7 +54,7 @@ async def complete_chat(
     label(chat.labels)
     make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
     events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
-    envelope = Envelope.of_chat(chat.model)
+    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
     if chat.stream:
         return streamed(_chunks(events, envelope, chat), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope, chat))
@@ -69,7 +70,8 @@ async def _bare(
     check_bare(chat)
     make = partial(written, service, caller, chat, num_choices)
     events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
-    spoken = Spoken(target.tokenizer, chat, Envelope.of_chat(chat.model))
+    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
+    spoken = Spoken(target.tokenizer, chat, envelope)
     if chat.stream:
         return streamed(spoken.chunks(events), service.config.server.heartbeat_s)
     return JSONResponse(await spoken.whole(events))
@@ -128,9 +130,11 @@ async def _chunks(
             yield envelope.chunk({}, index) | told
         else:
             answers.append(event)
-            ending = envelope.chunk({}, index, finish_reason=told_reason(event.finish_reason))
+            cited = annotations_json(event)
+            delta = {"annotations": cited} if cited else {}
+            ending = envelope.chunk(delta, index, finish_reason=told_reason(event.finish_reason))
             yield ending | _extension([event], chat)
-    if chat.stream_options is not None and chat.stream_options.include_usage:
+    if chat.is_counted:
         yield envelope.last(usage_json([answer.usage for answer in answers]))
 
 

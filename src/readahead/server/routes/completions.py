@@ -81,7 +81,7 @@ async def complete(
         raise unknown_model(completion.model, f"Completions are written by {target.name!r}.")
     make = partial(_events, service, caller, completion)
     events = await begun(request, service, caller, make, is_stream=bool(completion.stream))
-    envelope = Envelope.of_text(target.name)
+    envelope = Envelope.of_text(target.name, is_counted=completion.is_counted)
     if completion.stream:
         return streamed(_chunks(events, envelope, completion), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope))
@@ -190,12 +190,11 @@ async def _chunks(
     events: AsyncIterator[Part | _Used], envelope: Envelope, completion: CompletionRequest
 ) -> AsyncIterator[dict[str, object]]:
     """Yield the completion part by part."""
-    options = completion.stream_options
     async for event in events:
         if not isinstance(event, _Used):
             if _says_something(event):
                 yield envelope.around([event])
-        elif options is not None and options.include_usage:
+        elif completion.is_counted:
             yield envelope.around([], event.usage)
 
 

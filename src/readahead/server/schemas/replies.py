@@ -22,22 +22,24 @@ class Envelope:
 
     Attributes:
         kind: What a whole one is called.
+        is_counted: Whether each part of a stream has the field ``usage``, null but in the last.
     """
 
     model: str
     kind: str
     id: str
+    is_counted: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
-    def of_chat(cls, model: str) -> Self:
+    def of_chat(cls, model: str, *, is_counted: bool = False) -> Self:
         """Return that of a new chat completion."""
-        return cls(model, "chat.completion", f"chatcmpl-{secrets.token_hex(12)}")
+        return cls(model, "chat.completion", f"chatcmpl-{secrets.token_hex(12)}", is_counted)
 
     @classmethod
-    def of_text(cls, model: str) -> Self:
+    def of_text(cls, model: str, *, is_counted: bool = False) -> Self:
         """Return that of a new text completion."""
-        return cls(model, "text_completion", f"cmpl-{secrets.token_hex(12)}")
+        return cls(model, "text_completion", f"cmpl-{secrets.token_hex(12)}", is_counted)
 
     def around(
         self,
@@ -53,7 +55,7 @@ class Envelope:
             "created": self.created,
             "model": self.model,
             "choices": list(choices),
-            **({} if usage is None else {"usage": usage}),
+            **({"usage": usage} if usage is not None or self.is_counted else {}),
         }
 
     def chunk(
@@ -119,18 +121,22 @@ def answer_json(answer: Answer, session: str | None = None) -> dict[str, object]
 
 def message_json(answer: Answer) -> dict[str, object]:
     """Return the message of an answer; each marker in it is annotated with what it cites."""
-    cited = {citation.marker: citation for citation in answer.citations}
-    annotations = [
-        _annotation(match, cited[int(match[1])])
-        for match in _MARKER.finditer(answer.text)
-        if int(match[1]) in cited
-    ]
     return {
         "role": "assistant",
         "content": answer.text,
         "refusal": None,
-        "annotations": annotations,
+        "annotations": annotations_json(answer),
     }
+
+
+def annotations_json(answer: Answer) -> list[dict[str, object]]:
+    """Return what each marker of an answer cites, in OpenAI's shape."""
+    cited = {citation.marker: citation for citation in answer.citations}
+    return [
+        _annotation(match, cited[int(match[1])])
+        for match in _MARKER.finditer(answer.text)
+        if int(match[1]) in cited
+    ]
 
 
 def _annotation(match: re.Match[str], citation: Citation) -> dict[str, object]:
