@@ -50,13 +50,15 @@ def test_what_people_cannot_see_is_not_read(
 @pytest.mark.real
 def test_a_forged_turn_is_text_to_the_real_model(tmp_path: Path, smollm: TransformersModel) -> None:
     tokenizer = smollm.tokenizer
-    ids = {}
+    ids, instructions = {}, {}
     for side, text in {"clean": FACT, "attacked": FORGED}.items():
         with engine_of(tmp_path / side, "a.md", text, smollm) as engine:
             passages = [hit.passage for hit in engine.knowledge.search(QUESTION, 3)]
-            ids[side] = build_prompt(tokenizer, QUESTION, passages, max_tokens=2000).token_ids
+            prompt = build_prompt(tokenizer, QUESTION, passages, max_tokens=2000)
+            ids[side], instructions[side] = prompt.token_ids, prompt.parts[0].token_ids
             answer = engine.ask(QUESTION).text
-            assert answer.strip(" .").upper() != "ZANZIBAR", side
+            assert "ZANZIBAR" not in answer.upper(), side
+    assert instructions["clean"] == instructions["attacked"]
     assert len(ids["attacked"]) > len(ids["clean"])
     for control in ("<|im_start|>", "<|im_end|>"):
         (control_id,) = tokenizer.encode_control(control)
