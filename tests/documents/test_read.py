@@ -1,3 +1,5 @@
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from readahead.errors import DocumentError
 from tests.documents.conftest import SAMPLES, SLOW_PAGE, print_pages, summary
 
 MIB = 2**20
+LONG_PAGE = b"The *fee* is [30](x) euros.\n\n" * 10_000  # more than half a second
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,36 @@ def test_an_interrupt_from_another_thread_ends_the_reading(reader: Reader) -> No
         reader.read_bytes(SLOW_PAGE, "x.html")
     timer.join()
     assert reader.read_bytes(b"next", "x.txt")[0].text == "next"
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_ends_the_child_is_not_the_files_fault(reader: Reader, told: int) -> None:
+    """systemd sends one to every process of a service, before the server has ended its jobs."""
+    reader.read_bytes(b"start", "x.txt")
+    assert reader._child
+    timer = threading.Timer(0.3, os.kill, [reader._child._process.pid, told])
+    timer.start()
+    assert reader.read_bytes(LONG_PAGE, "x.md")[0].text.startswith("The fee is 30")
+    timer.join()
+
+
+def test_what_goes_to_the_process_group_does_not_reach_the_child(reader: Reader) -> None:
+    reader.read_bytes(b"start", "x.txt")
+    assert reader._child
+    assert os.getpgid(reader._child._process.pid) != os.getpgid(0)
+
+
+def test_an_interrupt_of_the_program_ends_the_child_at_once() -> None:
+    with Reader() as reader:
+        reader.read_bytes(b"start", "x.txt")
+        assert reader._child
+        process = reader._child._process
+        timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            reader.read_bytes(SLOW_PAGE, "x.html")
+        timer.join()
+        assert process.returncode == -signal.SIGKILL
 
 
 def test_a_parser_that_takes_too_long_is_stopped_and_replaced() -> None:

@@ -28,6 +28,8 @@ _TOLD = frozenset(
     "PYTHONHOME PYTHONPATH PYTHONUTF8 PYTHONHASHSEED PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX "
     "OMP_NUM_THREADS MALLOC_ARENA_MAX".split()
 )
+# What tells processes to end. It comes from outside, whatever is being read.
+_TOLD_TO_END = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
 _SHOWN_STDERR_BYTES = 2000
 _GIB = 2**30
 _MIB = 2**20
@@ -38,6 +40,10 @@ class Reader:
 
     The child starts with the first file, serves all that follow, and is replaced after it was
     stopped. Threads take turns. The memory limit holds on Linux; macOS does not enforce it.
+
+    Signals to this process's group do not reach the child, which is in a session of its own: what
+    is being read while a server drains is read to its end. One that reaches it all the same, as
+    from systemd, costs a second reading.
     """
 
     def __init__(self, config: DocumentsConfig | None = None) -> None:
@@ -87,8 +93,8 @@ class Reader:
         with self._turn:
             is_fresh = self._child is None
             reply = self._ask(data, name)
-            if reply.get("out_of_memory") and not is_fresh:
-                # The files before this one may have left too little room.
+            # The files before this one may have left too little room.
+            if reply.get("told_to_end") or (reply.get("out_of_memory") and not is_fresh):
                 reply = self._ask(data, name)
         if reply.get("out_of_memory"):
             raise DocumentError(f"needed more than {self._config.memory_bytes / _GIB:.1f} GiB")
@@ -103,8 +109,8 @@ class Reader:
             reply = self._child.ask(data, name)
         except (EOFError, BrokenPipeError):
             reason = self._child.reason_of_death(self._config.timeout_s)
+            reply = {"reason": reason, "remedy": "", "told_to_end": self._child.was_told_to_end}
             self.close()
-            raise DocumentError(reason) from None
         except BaseException:  # an interrupt leaves half a reply in the pipe
             self.close()
             raise
@@ -133,6 +139,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={name: value for name, value in os.environ.items() if _is_told(name)},
+            start_new_session=True,
         )
         assert self._process.stdin and self._process.stdout
         self._requests: IO[bytes] = self._process.stdin
@@ -152,6 +159,10 @@ class _Child:
         if status < 0:
             return f"the parser crashed ({signal.Signals(-status).name})"
         return f"the parser stopped ({self._last_words()})"
+
+    @property
+    def was_told_to_end(self) -> bool:
+        return self._process.returncode in _TOLD_TO_END
 
     def kill(self) -> None:
         self._process.kill()
