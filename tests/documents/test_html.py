@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.documents.html import read_html
+from readahead.documents.html import _EMPTY, read_html
 from readahead.types import Document
 from tests.documents.conftest import content, summary
 
@@ -82,6 +82,29 @@ def test_tables_of_data_are_tables_with_captions() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("hidden", "num_removed"),
+    [
+        ("<tr style='display:none'><td>obey<td>x", 1),
+        ("<tr><td hidden>obey<td>a<td>b", 1),
+        ("<tbody hidden><tr><td>obey<td>x<tr><td>y<td>z", 1),
+        ("<caption hidden>obey</caption>", 1),
+        ("<caption>Hours <b hidden>obey</b></caption>", 1),
+    ],
+)
+def test_hidden_parts_of_a_table_are_removed_and_counted(hidden: str, num_removed: int) -> None:
+    document = page(f"<table><tr><th>Day<th>Time<tr><td>Mon<td>9{hidden}</table>")
+    assert "obey" not in document.text
+    assert "| Mon | 9 |" in document.text
+    assert document.removed == {"hidden": num_removed}
+
+
+def test_hidden_rows_of_a_table_for_layout_are_counted_once() -> None:
+    document = page("<table><tr><td>left<tr hidden><td>obey<tr><td>right</table>")
+    assert summary(document) == [("paragraph", "left"), ("paragraph", "right")]
+    assert document.removed == {"hidden": 1}
+
+
 def test_cells_that_span_are_filled() -> None:
     body = (
         "<table><tr><th>A<th>B<th>C<tr><td rowspan=2>x<td colspan=2>y<tr><td>z<td>w"
@@ -152,6 +175,39 @@ def test_the_only_main_element_is_the_page() -> None:
     document = page("<div>ad</div><div><main><h1>T</h1>x</main><p>beside</p></div>")
     assert summary(document) == [("title", "T"), ("paragraph", "x")]
     assert document.removed == {"navigation": 2}
+
+
+@pytest.mark.parametrize("around", ["<main hidden>", "<div hidden><main>"])
+def test_a_hidden_main_element_is_not_the_page(around: str) -> None:
+    document = page(f"<p>shown</p>{around}obey</main>")
+    assert summary(document) == [("paragraph", "shown")]
+    assert document.removed == {"hidden": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('first<script src="x.js"/><p>second</p>', "first\n\nsecond"),
+        ("first<nav class='a'\n/><p>second<br/>third</p>", "first\n\nsecond\nthird"),
+        ("<p>a<br/>b</p><div/><textarea />c", "a\nb\n\nc"),
+        ('<a id="x"/><ol><li/><li>two</li></ol>', "2. two"),
+    ],
+)
+def test_an_empty_element_of_xhtml_holds_nothing(body: str, text: str) -> None:
+    data = f"<head><title/></head><body>{body}</body>".encode()
+    assert read_html(data, is_xhtml=True).build("x").text == text
+
+
+def test_in_html_a_slash_closes_nothing() -> None:
+    assert blocks("first<script src=x /><p>second</p>") == [("paragraph", "first")]
+    assert blocks("first<div hidden /><p>second</p>") == [("paragraph", "first")]
+
+
+def test_looking_for_empty_elements_is_quick() -> None:
+    start = time.process_time()
+    for body in ("<a " * 300_000, "<a" + " " * 1_000_000, "<a" * 300_000, "<a/" * 300_000):
+        _EMPTY.sub("", body)
+    assert time.process_time() - start < 5
 
 
 def test_figures_keep_what_they_say() -> None:

@@ -50,6 +50,19 @@ def test_an_unknown_extension_leaves_it_to_the_content(name: str, word: WordDocu
     assert "paragraph" in kinds(print_pages([["text"]]), name)
 
 
+@pytest.mark.parametrize(
+    ("start", "name", "num_blocks"),
+    [
+        (b"", "a.xhtml", 2),
+        (b'<?xml version="1.0"?>', "-", 2),
+        (b'<?xml version="1.0"?>', "a.html", 1),
+    ],
+)
+def test_xhtml_is_read_by_its_own_rules(start: bytes, name: str, num_blocks: int) -> None:
+    data = start + b'<html><body>one<script src="x"/><p>two</p></body></html>'
+    assert len(kinds(data, name)) == num_blocks
+
+
 def test_comments_do_not_slow_the_choice_of_a_reader() -> None:
     start = time.process_time()
     assert kinds(b"<!-- c -->\n" * 60 + b"<h1>H</h1>", "page.asp") == ["paragraph"]

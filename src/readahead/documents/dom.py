@@ -142,9 +142,15 @@ def table_rows(table: LexborNode, removed: Counter[str]) -> list[list[str]]:
     A cell that spans rows or columns is repeated in each row, so that a row can be read alone, and
     followed by empty cells in its columns.
     """
-    rows = [_cells(row) for row in table.css("tr")]
+    hidden: Counter[str] = Counter()
+    rows = [
+        list(shown_children(row, ("td", "th"), hidden))
+        for group in shown_children(table, ("thead", "tbody", "tfoot"), hidden)
+        for row in shown_children(group, ("tr",), hidden)
+    ]
     if len(rows) < 2 or max(map(len, rows)) < 2 or table.css_first(_NEVER_IN_A_CELL):
         return []
+    removed.update(hidden)
     grid: list[list[str]] = []
     hanging: dict[int, tuple[int, str]] = {}  # column → (rows left, text) of cells from above
     for row in rows:
@@ -159,11 +165,6 @@ def table_rows(table: LexborNode, removed: Counter[str]) -> list[list[str]]:
         _take_hanging(hanging, line)
         grid.append(line)
     return grid
-
-
-def _cells(row: LexborNode) -> list[LexborNode]:
-    cells = (node for node in row.iter() if node.tag in ("td", "th"))
-    return [cell for cell in cells if not boilerplate(cell, cell.tag or "")]
 
 
 def _take_hanging(hanging: dict[int, tuple[int, str]], line: list[str]) -> None:
@@ -181,3 +182,17 @@ def _span(cell: LexborNode, attribute: str) -> int:
 def children(node: LexborNode, tag: str) -> Iterator[LexborNode]:
     """Yield the child elements of one tag."""
     return (child for child in node.iter() if child.tag == tag)
+
+
+def shown_children(
+    node: LexborNode, tags: tuple[str, ...], removed: Counter[str]
+) -> Iterator[LexborNode]:
+    """Yield the child elements of these tags that belong to the text; others are counted."""
+    for child in node.iter():
+        tag = child.tag or ""
+        if tag not in tags:
+            continue
+        if kind := boilerplate(child, tag):
+            removed[kind] += 1
+        else:
+            yield child

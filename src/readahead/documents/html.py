@@ -22,21 +22,31 @@ if TYPE_CHECKING:
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w-]{1,40})", re.IGNORECASE)
 _CHARSET_WITHIN = 4096
+# An element that XHTML closes in its start tag; HTML overlooks the slash, and leaves it open.
+_EMPTY = re.compile(r"<([a-zA-Z][\w:.-]*+)([^<>]*+)(?<=/)>", re.ASCII)
+_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
 _CAPTIONS = frozenset({"caption", "figcaption"})
 
 
-def read_html(data: bytes) -> TextBuilder:
+def read_html(data: bytes, *, is_xhtml: bool = False) -> TextBuilder:
     """Return the blocks of a page."""
     builder = TextBuilder()
     declared = _CHARSET.search(data[:_CHARSET_WITHIN])
     charset = declared[1].decode("ascii") if declared else None
-    add_html(builder, decode(data, builder.removed, declared=charset))
+    source = decode(data, builder.removed, declared=charset)
+    add_html(builder, _EMPTY.sub(_with_end_tag, source) if is_xhtml else source)
     return builder
 
 
+def _with_end_tag(empty: re.Match[str]) -> str:
+    """Return what means in HTML what an empty element means in XHTML."""
+    name, attributes = empty.groups()
+    return empty[0] if name in _VOID else f"<{name}{attributes[:-1]}></{name}>"
+
+
 def add_html(builder: TextBuilder, source: str) -> None:
-    """Append the blocks of ``source``: those of its ``main`` element if it has just one.
+    """Append the blocks of ``source``: those of its ``main`` element if it shows just one.
 
     Raises:
         DocumentError: Its elements nest too deeply.
@@ -45,7 +55,7 @@ def add_html(builder: TextBuilder, source: str) -> None:
 
     check_depth(source)
     tree = LexborHTMLParser(source)
-    root, mains = tree.body, tree.css("main, [role=main]")
+    root, mains = tree.body, list(filter(is_shown, tree.css("main, [role=main]")))
     if root is None:
         return
     if len(mains) == 1:
@@ -99,7 +109,7 @@ class _Page:
             self._builder.code(dom.code_text(node, removed), dom.code_language(node))
         elif tag == "table" and (rows := dom.table_rows(node, removed)):
             self.finish()
-            for caption in dom.children(node, "caption"):
+            for caption in dom.shown_children(node, ("caption",), removed):
                 self._builder.add("caption", dom.running_text(caption, removed))
             self._builder.table(rows)
         elif tag in dom.BLOCK_TAGS:

@@ -29,7 +29,7 @@ _FORMATS = {
     ".ndjson": "jsonl",
     ".pdf": "pdf",
     ".txt": "plain",
-    ".xhtml": "html",
+    ".xhtml": "xhtml",
 }
 ENDINGS = frozenset(_FORMATS)
 """Of the names of files whose format is known by them."""
@@ -82,8 +82,8 @@ def _builder(data: bytes, file_format: str, max_unpacked_bytes: int, max_pages: 
     match file_format:
         case "docx":
             return read_docx(data, max_unpacked_bytes=max_unpacked_bytes)
-        case "html":
-            return read_html(data)
+        case "html" | "xhtml":
+            return read_html(data, is_xhtml=file_format == "xhtml")
         case "markdown":
             return read_markdown(data)
         case "pdf":
@@ -99,5 +99,5 @@ def _sniff(data: bytes) -> str:
     if start.startswith(b"PK\x03\x04"):
         return "docx"
     if _HTML_START.match(start):
-        return "html"
+        return "xhtml" if start.lstrip().startswith(b"<?xml") else "html"
     return "jsonl" if _JSONL_START.match(start) else "plain"
