@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.documents.markdown import read_markdown
+from readahead.documents.markdown import _FRONT_MATTER, read_markdown
 from tests.documents.conftest import summary
 
 
@@ -53,6 +53,40 @@ def test_the_title_of_front_matter(field: str, title: list[str]) -> None:
     found = blocks(f"---\n{field}\n---\nText")
     assert time.process_time() - start < 10
     assert [text for kind, text in found if kind == "title"] == title
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "",
+        "# made\ntags:\n- a\n- b\n\nnote: |\n  Two\n  lines\n",
+        '"a b": [\n  1\n]\n',
+        "标题: 甲\n",
+    ],
+)
+def test_front_matter_is_fields(fields: str) -> None:
+    document = read_markdown(f"---\n{fields}---\nText".encode()).build("x")
+    assert summary(document) == [("paragraph", "Text")]
+    assert document.removed == {"front_matter": 1}
+
+
+@pytest.mark.parametrize(
+    "section",
+    ["\nFirst: the fee is 30 euros.\n\n", "The fee: 30 euros.\n", "Fee: 30\nEuros only.\n"],
+)
+def test_a_section_between_two_rules_is_text(section: str) -> None:
+    document = read_markdown(f"---\n{section}---\n\nSecond.".encode()).build("x")
+    assert "30" in document.text
+    assert document.text.endswith("Second.")
+    assert document.removed == {}
+
+
+def test_looking_for_front_matter_is_quick() -> None:
+    start = time.process_time()
+    for line in ("a: b\n", "\n", "a" * 10, " x\n", "# \n"):
+        decoded = "---\na:\n" + line * 100_000
+        assert _FRONT_MATTER.match(decoded) is None
+    assert time.process_time() - start < 5
 
 
 def test_comments_and_hidden_html_are_not_text() -> None:

@@ -12,7 +12,13 @@ from readahead.documents.clean import clean_characters
 from readahead.documents.decode import decode
 from readahead.documents.html import add_html
 
-_FRONT_MATTER = re.compile(r"---[^\S\n]*\n(?P<fields>(?:.*\n)*?)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)")
+# Keys with what belongs to them: anything else makes the first line a rule, with text behind it.
+_KEY = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\W\d][\w.@/-]*+)[ \t]*:"
+_LINE = rf"(?:(?:{_KEY}|[ \t#\]}}-]).*)?\n"
+_FRONT_MATTER = re.compile(
+    rf"---[^\S\n]*\n(?P<fields>(?:(?:\#.*\n)*+{_KEY}.*\n(?:{_LINE})*?)?)"
+    r"(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)"
+)
 _TITLE_FIELD = re.compile(r"^title:(.*)$", re.MULTILINE)
 _HEADING_1 = re.compile(r"<h1[ >]")
 
