@@ -52,6 +52,17 @@ class Scripted:
         return Proposal(tuple(ids), (None,) * len(ids), (Kind("lookup", 1),) * len(ids))
 
 
+class ByHand(Trace):
+    """A trace whose clock goes on only where it is told to."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+        super().__init__("test")
+
+    def now_s(self) -> float:
+        return self.time_s
+
+
 def plain(model: TransformersModel, ids: Sequence[int], params: SamplingParams) -> list[Piece]:
     return list(stream(model, ids, params))
 

@@ -17,7 +17,7 @@ from readahead.speculation.tokens.lookup import Lookup, LookupDrafter, Sources
 from readahead.speculation.tokens.refresh import RefreshingDrafter, last_sentence
 from readahead.trace import Trace
 
-from .support import Scripted, plain, prompt, speculated, tokens
+from .support import ByHand, Scripted, plain, prompt, speculated, tokens
 
 GREEDY = SamplingParams(max_new_tokens=32, ignore_eos=True)
 
@@ -161,6 +161,31 @@ def test_its_time_is_not_that_of_drafting(model: TransformersModel) -> None:
     assert trace.total_s("refresh") >= lasts_s * len(slept)
     assert 0 < trace.total_s("draft") < lasts_s
     assert max(pacer.spent_s) < lasts_s
+
+
+def test_what_others_get_meanwhile_is_neither_refresh_nor_drafting(
+    model: TransformersModel,
+) -> None:
+    trace, pacer = ByHand(), Watching()
+
+    def others() -> bool:
+        trace.time_s += 100.0
+        return False
+
+    def refresh(sentence: str, *, cancelled: Cancelled = never) -> bool:
+        trace.time_s += 7.0
+        return cancelled()
+
+    drafter = RefreshingDrafter(LookupDrafter(), refresh, lambda ids: "So. " * len(ids), 5)
+    pieces = decode.stream(
+        model, prompt(3), GREEDY, drafter, pacer=pacer, cancelled=others, trace=trace
+    )
+    list(pieces)
+    num = sum(span.name == "refresh" for span in trace.spans)
+    assert num >= 3
+    assert trace.total_s("refresh") == 7.0 * num
+    assert trace.total_s("draft") == 0.0
+    assert set(pacer.spent_s) == {0.0}
 
 
 def test_reading_instead_is_reading_from_the_start(model: TransformersModel) -> None:

@@ -23,6 +23,34 @@ REFRESH = "refresh"
 """The span of a drafter that has its passages retrieved anew; not counted as drafting."""
 
 
+class OwnTime:
+    """A trace's clock that stands still while ``cancelled`` is asked.
+
+    That question is where an answer lets the steps of others go first; what those take is none of
+    its own costs.
+
+    Attributes:
+        given_s: How long it stood still, all together.
+    """
+
+    def __init__(self, trace: Trace, cancelled: Cancelled) -> None:
+        self.given_s = 0.0
+        self._trace = trace
+        self._cancelled = cancelled
+
+    def now_s(self) -> float:
+        """Return the seconds since the trace began, less those given to others."""
+        return self._trace.now_s() - self.given_s
+
+    def cancelled(self) -> bool:
+        """Return what ``cancelled`` says."""
+        begun_s = self._trace.now_s()
+        try:
+            return self._cancelled()
+        finally:
+            self.given_s += self._trace.now_s() - begun_s
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Draft tokens of one kind are accepted about equally often.

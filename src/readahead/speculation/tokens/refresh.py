@@ -11,7 +11,7 @@ from typing import Protocol
 
 from readahead.lm.base import Cancelled, never
 from readahead.lm.sample import SamplingParams
-from readahead.speculation.tokens.base import REFRESH, Drafter, Pacer, Proposal
+from readahead.speculation.tokens.base import REFRESH, Drafter, OwnTime, Pacer, Proposal
 from readahead.text import sentences
 from readahead.trace import Trace
 
@@ -92,8 +92,12 @@ class RefreshingDrafter:
         if not sentence:
             return
         self._num_before = len(new_ids)
-        with self._trace.span(REFRESH, num_new_tokens=len(new_ids)) as span:
-            span.attributes["changed"] = self._refresh(sentence, cancelled=cancelled)
+        own = OwnTime(self._trace, cancelled)
+        try:
+            with self._trace.span(REFRESH, num_new_tokens=len(new_ids)) as span:
+                span.attributes["changed"] = self._refresh(sentence, cancelled=own.cancelled)
+        finally:
+            span.busy_s -= own.given_s
 
 
 def last_sentence(text: str, num_early_chars: int = 0) -> str:
