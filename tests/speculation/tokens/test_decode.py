@@ -17,7 +17,7 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Accepted, Rule
-from readahead.speculation.tokens.base import Kind, Proposal
+from readahead.speculation.tokens.base import Kind, Proposal, Round
 from readahead.speculation.tokens.drafters import (
     HybridDrafter,
     ModelDrafter,
@@ -29,7 +29,7 @@ from readahead.trace import Trace
 from tests.conftest import make_llama, make_tokenizer
 from tests.lm.test_kv import RECURRENT
 
-from .support import Scripted, plain, prompt, speculated, text, tokens
+from .support import ByHand, Scripted, plain, prompt, speculated, text, tokens
 
 GREEDY = SamplingParams(max_new_tokens=40, ignore_eos=True)
 
@@ -373,6 +373,47 @@ def test_the_governor_falls_back_to_plain_decoding(
     told = trace.attributes["speculation"]
     assert isinstance(told, dict)
     assert told["num_draft_tokens"] < 60
+
+
+class Watching(FixedPacer):
+    """Drafts two tokens, and notes what it is told of each round."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.rounds: list[Round] = []
+
+    def saw(self, result: Round) -> None:
+        self.rounds.append(result)
+
+
+def test_the_steps_of_other_answers_are_none_of_its_costs(model: TransformersModel) -> None:
+    """They are made while it asks whether it is cancelled."""
+    trace, pacer, forward = ByHand(), Watching(), model.forward
+
+    def others() -> bool:
+        trace.time_s += 100.0
+        return False
+
+    def timed(*args: object, **kwargs: object) -> Tensor:
+        trace.time_s += 1.0
+        return forward(*args, **kwargs)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "forward", timed)
+        pieces = decode.stream(
+            model,
+            prompt(5),
+            replace(GREEDY, max_new_tokens=10),
+            model_drafter(model),
+            pacer=pacer,
+            cancelled=others,
+            trace=trace,
+        )
+        list(pieces)
+    assert len(pacer.rounds) == 3
+    for one in pacer.rounds:
+        assert (one.draft_s, one.verify_s, one.total_s) == (2.0, 1.0, 3.0)
+    assert (trace.total_s("draft"), trace.total_s("verify")) == (6.0, 3.0)
 
 
 def test_rounds_without_a_draft_count_for_a_forward_pass_and_not_for_a_draft() -> None:

@@ -21,7 +21,7 @@ from readahead.lm.batch import TokenIds, logprobs_of, prefill
 from readahead.lm.generate import Piece, Row, tops_of
 from readahead.lm.sample import SamplingParams, distribution
 from readahead.speculation.tokens.acceptance import Accepted, Rule, TargetRow, accept
-from readahead.speculation.tokens.base import REFRESH, Drafter, Pacer, Proposal, Round
+from readahead.speculation.tokens.base import REFRESH, Drafter, OwnTime, Pacer, Proposal, Round
 from readahead.speculation.tokens.governor import Governor
 from readahead.trace import Trace
 
@@ -148,6 +148,7 @@ def stream(
         BackendError: The target failed; or the rule is not ``exact``, and the drafter failed or the
             target has recurrent layers. With ``exact`` that is plain decoding.
     """
+    trace = trace or Trace("generate")
     request = _Request(
         model,
         Row(model, prompt_ids, params),
@@ -156,8 +157,8 @@ def stream(
         rule,
         Governor() if pacer is None else pacer,
         model.new_cache() if cache is None else cache,
-        cancelled,
-        trace or Trace("generate"),
+        OwnTime(trace, cancelled),
+        trace,
         Tally() if tally is None else tally,
     )
     assert request.cache.length < len(prompt_ids), "the last token must be read to predict the next"
@@ -187,7 +188,7 @@ class _Request:
     rule: Rule
     pacer: Pacer
     cache: Cache
-    cancelled: Cancelled
+    own: OwnTime
     trace: Trace
     tally: Tally
     num_kept: int = 0
@@ -198,13 +199,14 @@ class _Request:
         self._begin()
         logits = self._prefill()
         proposal = Proposal() if logits is None else self._propose(0)
-        begun_s = verify_s = self.trace.now_s()
-        while logits is not None and not self.cancelled():
-            judged_s = self.trace.now_s()
+        at_s, begun_s = self.trace.now_s(), self.own.now_s()
+        verify_s = begun_s
+        while logits is not None and not self.own.cancelled():
+            judged_s = self.own.now_s()
             accepted = accept(self.rule, proposal, self._rows(logits, proposal), self.row.generator)
-            self.tally.add(begun_s, proposal, accepted)
+            self.tally.add(at_s, proposal, accepted)
             piece = self._write(proposal, accepted, logits)
-            now_s = self.trace.now_s()
+            now_s = self.own.now_s()
             if self.tally.num_rounds > 1:
                 self._learn(proposal, accepted, (begun_s, verify_s, judged_s, now_s))
             try:
@@ -213,10 +215,10 @@ class _Request:
                 self.cache.crop(min(self.cache.length, self.num_kept))
             if self.row.finished:
                 return
-            begun_s = self.trace.now_s()
+            at_s, begun_s = self.trace.now_s(), self.own.now_s()
             proposal = self._propose(min(self.pacer.max_draft_tokens, self.row.num_left - 1))
             begun_s += self.refreshed_s  # no part of the round that the pacer learns from
-            verify_s = self.trace.now_s()
+            verify_s = self.own.now_s()
             logits = self._verify(proposal)
         yield self.row.cancel()
 
@@ -225,7 +227,7 @@ class _Request:
         known = self.cache.length
         unread = torch.tensor([self.row.prompt_ids[known:]])  # (1, T)
         with self.trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=known):
-            logits = prefill(self.model, unread, self.cache, cancelled=self.cancelled)
+            logits = prefill(self.model, unread, self.cache, cancelled=self.own.cancelled)
         self.trace.count("computed_tokens", self.cache.length - known)
         self.cache.record_past()
         if not self.cache.can_go_back:
@@ -241,13 +243,15 @@ class _Request:
     def _begin(self) -> None:
         prompt_ids = self.row.prompt_ids
         try:
-            self.drafter.begin(prompt_ids, self.params, cancelled=self.cancelled, trace=self.trace)
+            self.drafter.begin(
+                prompt_ids, self.params, cancelled=self.own.cancelled, trace=self.trace
+            )
         except BackendError as error:
             self._go_on_alone(error)
 
     def _propose(self, max_tokens: int) -> Proposal:
         """Return what is drafted; a refresh on the way is a span of its own, not drafting."""
-        before_s = self.trace.total_s(REFRESH)
+        before_s, given_s = self.trace.total_s(REFRESH), self.own.given_s
         with self.trace.step("draft") as span:
             try:
                 return self.drafter.propose(
@@ -255,14 +259,14 @@ class _Request:
                     self.pacer,
                     max_tokens,
                     with_soft=self.rule.needs_soft,
-                    cancelled=self.cancelled,
+                    cancelled=self.own.cancelled,
                 )
             except BackendError as error:
                 self._go_on_alone(error)
                 return Proposal()
             finally:
                 self.refreshed_s = self.trace.total_s(REFRESH) - before_s
-                span.busy_s -= self.refreshed_s
+                span.busy_s -= self.refreshed_s + self.own.given_s - given_s
 
     def _go_on_alone(self, error: BackendError) -> None:
         """Draft nothing from here on, where the target needs no drafter for its law."""
@@ -273,7 +277,7 @@ class _Request:
 
     def _verify(self, proposal: Proposal) -> Tensor | None:
         """Return the logits (γ + 1, V) at the last token and at each draft token."""
-        if self.cancelled():
+        if self.own.cancelled():
             return None
         unread = torch.tensor([[self.row.new_ids[-1], *proposal.token_ids]])  # (1, γ + 1)
         with self.trace.step("verify"):
