@@ -144,15 +144,14 @@ def token_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
 def server_rows(found: Mapping[str, Mapping[str, float]]) -> list[Row]:
     """Return the rows on the server."""
     load, typed, live = found["serve"], found["serve-typing"], found["serve-live"]
-    before_mb = load["rss_mb"] - load["rss_growth_mb"]
     return [
         (
             f"errors in {load['num_answers']:.0f} requests to the server, 32 at a time",
             f"{load['errors']:.0f}",
             f"{load['requests_per_s']:.2f} a second; first token p50 {load['ttft_p50_s']:.0f} s, "
             f"p95 {load['ttft_p95_s']:.0f} s, nearly all of it in the queue; between tokens p95 "
-            f"{load['itl_p95_s']:.1f} s; memory {before_mb / 1e3:.1f} "
-            f"GB after the warm-up, {load['rss_mb'] / 1e3:.1f} GB in the end",
+            f"{load['itl_p95_s']:.1f} s; memory {load['rss_mb'] / 1e3:.1f} GB, after the warm-up "
+            f"{load['rss_slope_mb_per_100']:+.0f} MB per 100 answers",
             "bench_serve.py",
         ),
         (
