@@ -15,12 +15,13 @@ from pathlib import Path
 import apsw
 import pytest
 
+from readahead.documents import read
 from readahead.errors import NotFound, StoreError
 from readahead.retrieval import database
 from readahead.retrieval.store import FILE_NAME
 from readahead.server import jobs as module
 from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
-from readahead.server.problems import Problem
+from readahead.server.problems import UNREADABLE, Problem
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
 from tests.documents.conftest import SLOW_PAGE, print_pages
 from tests.server.clients import wait_until
@@ -219,6 +220,68 @@ def test_while_the_database_is_locked_what_was_acknowledged_waits(
     assert (now.status, now.added, now.error) == ("done", 1, "")
     assert names(jobs) == ["a.md"]
     other.close()
+    jobs.close()
+
+
+def test_while_the_system_refuses_what_was_acknowledged_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The parser cannot start on a disk so full that it holds no temporary file."""
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+
+    def start(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, f"No usable temporary directory in {tmp_path}")
+
+    jobs = open_jobs(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(read, "_Child", start)
+        job = put(jobs, {"a.md": b"One."})
+        wait_until(lambda: caplog.text.count("No usable temporary") > MAX_STARTS)
+        wait_until(lambda: jobs.get(job.id).error == UNREADABLE)
+        assert jobs.get(job.id).failed == ()
+    now = result(jobs, job)
+    assert (now.status, now.added, now.failed, now.error) == ("done", 1, (), "")
+    jobs.close()
+
+
+@pytest.mark.parametrize("only_at_the_end", [False, True])
+def test_a_job_is_over_once_its_record_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only_at_the_end: bool
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    save = Spool.save
+
+    def full(spool: Spool, job: Job) -> None:
+        if job.is_over or not only_at_the_end:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(spool, job)
+
+    jobs = open_jobs(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(Spool, "save", full)
+        job = put(jobs, {"a.md": b"One.", "b.md": b"Two."})
+        wait_until(lambda: "disk is full" in jobs.get(job.id).error)
+        assert jobs.get(job.id).status == "queued"
+        jobs.close()
+    assert spooled(tmp_path) == ["0", "1", "job.json"]
+    again = open_jobs(tmp_path)
+    now = result(again, job)
+    assert (now.status, now.added + now.unchanged, now.failed) == ("done", 2, ())
+    assert spooled(tmp_path) == ["job.json"]
+    again.close()
+
+
+def test_a_spooled_file_that_somebody_took_away_holds_up_nothing(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "kb" / UPLOADS)
+    job = Job(new_id(), ("gone.md", "there.md"), time.time())
+    with spool.receiving(job.id) as folder:
+        (folder / "1").write_bytes(b"Some text.")
+        spool.keep(job)
+    jobs = open_jobs(tmp_path)
+    now = result(jobs, job)
+    assert [failure.path for failure in now.failed] == ["gone.md"]
+    assert "is not on the disk any more" in now.failed[0].reason
+    assert (now.status, now.added) == ("done", 1)
     jobs.close()
 
 

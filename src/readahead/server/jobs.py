@@ -16,7 +16,7 @@ from readahead.engine import Engine
 from readahead.errors import DocumentError, NotFound, StoreError
 from readahead.retrieval.index import AddReport, Failure
 from readahead.server.problems import Problem, problem_of
-from readahead.server.spool import UPLOADS, Job, Spool, new_id
+from readahead.server.spool import UPLOADS, Job, Spool, fault, new_id
 from readahead.types import Document
 
 NUM_KEPT = 100  # records of jobs that are over
@@ -31,8 +31,8 @@ class Jobs:
     """One tenant's uploads. May be used from several threads.
 
     What was acknowledged is indexed, after a crash by the next process: files that were stored
-    before it are unchanged then, and cost nothing. While nothing can be stored, it waits: the
-    disk is full, another process has the database, or the embedder is not its own.
+    before it are unchanged then, and cost nothing. While nothing can be read or stored, it waits:
+    the disk is full, another process has the database, or the embedder is not its own.
 
     Args:
         engine: Has the knowledge base, and what was read of it.
@@ -165,17 +165,22 @@ class Jobs:
         except Exception as error:
             if self._is_closed:  # by now the knowledge base may be, too
                 return
-            reason = problem_of(error).message
-            if isinstance(error, StoreError):  # the file is tried again, and counted then
-                self._note(replace(job, status="queued", error=reason))
-                self._closing.wait(RETRY_S)
+            if isinstance(error, StoreError | OSError):
+                self._wait(job, error)  # the file is tried again, and counted then
                 return
-            job = replace(self._jobs[job.id], error=reason)
+            job = replace(self._jobs[job.id], error=problem_of(error).message)
         if job.num_done < len(job.files) and not job.error:
             return
         if len(job.failed) == len(job.files):
             job = replace(job, error=NOTHING)
         self._finish(replace(job, status="failed" if job.error else "done"))
+
+    def _wait(self, job: Job, error: StoreError | OSError) -> None:
+        """Let a job wait for what this machine refuses by now."""
+        if isinstance(error, OSError):
+            error = fault(error, f"Job {job.id} cannot go on")
+        self._note(replace(job, status="queued", error=problem_of(error).message))
+        self._closing.wait(RETRY_S)
 
     def _index(self, job: Job, reader: Reader) -> Job:
         """Index the next file of a job, and return what the job has come to.
@@ -184,9 +189,8 @@ class Jobs:
             _Closed: There is no time for it.
         """
         name, before = job.files[job.num_done], job
-        if job.num_starts >= MAX_STARTS:
-            lost = Failure(name, f"the server ended {MAX_STARTS} times while it was indexed")
-            job = replace(job, failed=(*job.failed, lost))
+        if reason := self._reason(job):
+            job = replace(job, failed=(*job.failed, Failure(name, reason)))
         else:
             before = replace(job, status="running", num_starts=job.num_starts + 1)
             self._note(before)
@@ -194,6 +198,13 @@ class Jobs:
         job = replace(job, num_done=before.num_done + 1, num_starts=0)
         self._note(job)
         return job
+
+    def _reason(self, job: Job) -> str:
+        """Return why the next file of a job cannot be indexed at all, "" if it may be."""
+        if job.num_starts >= MAX_STARTS:
+            return f"the server ended {MAX_STARTS} times while it was indexed"
+        is_there = self._spool.file(job, job.num_done).exists()
+        return "" if is_there else "what was uploaded is not on the disk any more"
 
     def _add(self, job: Job, name: str, reader: Reader) -> Job:
         def progress(report: AddReport) -> None:
@@ -230,8 +241,16 @@ class Jobs:
             _log.error("the record of job %s cannot be written: %s", job.id, error)
 
     def _finish(self, job: Job) -> None:
-        """Note that a job is over, and delete its files and the oldest records."""
-        self._save(job)  # first: without its files it could not run again
+        """Note that a job is over, and delete its files and the oldest records.
+
+        It is not before its record says so: it would run again in the next process, and bring back
+        what was deleted meanwhile.
+        """
+        try:
+            self._spool.save(job)  # first: without its files it could not run again
+        except OSError as error:
+            self._wait(replace(job, num_starts=0), error)
+            return
         self._spool.clear(job)
         with self._lock:
             self._jobs[job.id] = job

@@ -126,11 +126,7 @@ class Spool:
             part.mkdir(mode=0o700, parents=True)
             yield part
         except OSError as error:
-            fault = DiskFull if error.errno in _FULL else StoreError
-            raise fault(
-                f"The upload cannot be written to {self._folder}: {error.strerror or error}.",
-                remedy="Free some disk space, or check that the folder may be written to.",
-            ) from None
+            raise fault(error, f"The upload cannot be written to {self._folder}") from None
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -143,8 +139,9 @@ class Spool:
         _sync(self._folder.parent)  # it may be new
 
     def save(self, job: Job) -> None:
-        """Replace the record of a job."""
-        _write(self._folder / job.id, job)
+        """Replace the record of a job, unless somebody took its whole folder away."""
+        if (folder := self._folder / job.id).is_dir():
+            _write(folder, job)
 
     def file(self, job: Job, number: int) -> Path:
         """Return where a file of a job lies."""
@@ -161,6 +158,15 @@ class Spool:
     def forget(self, job: Job) -> None:
         """Delete all of a job."""
         shutil.rmtree(self._folder / job.id, ignore_errors=True)
+
+
+def fault(error: OSError, what: str) -> StoreError:
+    """Return what to raise where the system refused ``what``."""
+    kind = DiskFull if error.errno in _FULL else StoreError
+    return kind(
+        f"{what}: {error.strerror or error}.",
+        remedy="Free some disk space, or check that the folder may be written to.",
+    )
 
 
 def _write(folder: Path, job: Job) -> None:

@@ -104,6 +104,7 @@ export const ZH_SERVER = {
   "more than {n} characters of text": "文本超过 {n} 个字符",
   "with it, there would be more than {n} documents": "加上它，文档会超过 {n} 份",
   "the server ended {n} times while it was indexed": "索引它时服务器中断了 {n} 次",
+  "what was uploaded is not on the disk any more": "上传的内容已不在磁盘上",
   "None of the files could be read.": "没有一个文件可以读取。",
   "A document named {name} was already added from {source}.": "已从 {source} 添加过名为 {name} 的文档。",
   "Remove that one first, or rename one of the two.": "请先删除那一份，或给其中一份改名。",
@@ -218,6 +219,7 @@ export const ZH_SERVER = {
   "The last message must be the user's.": "最后一条消息必须是用户的。",
   "An answer stands before the first question.": "第一个问题之前就有回答。",
   "{name} cannot be set by a request. Those that can: {list}.": "请求不能设置 {name}。可以设置的有：{list}。",
+  "{name} is of the method {methods}, not of {method}.": "{name} 属于方法 {methods}，不属于 {method}。",
   "{name} may be at most {max}.": "{name} 最大为 {max}。",
 
   // What a field may hold.
@@ -230,6 +232,8 @@ export const ZH_SERVER = {
   "{name}: Input should be a valid list.": "{name}：应为列表。",
   "{name}: Input should be a valid dictionary.": "{name}：应为对象。",
   "{name}: Input should be a valid dictionary or object to extract fields from.": "{name}：应为对象。",
+  "{name}: Input should be a text, or a list of at most {n}, each of {a} to {b} characters.": "{name}：应为文本，或最多 {n} 条文本的列表，每条 {a} 到 {b} 个字符。",
+  "{name}: Input should be a text, or a list of {part}.": "{name}：应为文本，或由 {part} 组成的列表。",
   "{name}: Input should be None.": "{name}：应为 null。",
   "{name}: Input should be False.": "{name}：应为 false。",
   "{name}: it may be false only.": "{name}：只能为 false。",
