@@ -42,6 +42,19 @@ def test_steps_of_one_name_are_one_span() -> None:
     assert 0.003 <= span.busy_s < span.duration_s - 0.003
 
 
+def test_the_gaps_between_steps_are_known() -> None:
+    trace = Trace("ask")
+    for _ in range(3):
+        with trace.step("decode"):
+            time.sleep(0.002)
+        with trace.step("cite"):
+            pass
+    gaps_s = trace.gaps_s("decode")
+    assert len(gaps_s) == 2 and min(gaps_s) >= 0.002
+    assert sum(gaps_s) <= trace.spans[0].duration_s
+    assert trace.gaps_s("verify") == []
+
+
 def test_a_step_that_raises_is_counted() -> None:
     trace = Trace("ask")
     with pytest.raises(ValueError, match="no"), trace.step("decode"):

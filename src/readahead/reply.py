@@ -16,6 +16,7 @@ from readahead.types import Answer, Citation, FinishReason, Passage, Timing, Usa
 Event = str | Citation | Answer
 NOTHING_FOUND = "No passage of the knowledge base matches the question."
 RETRIEVAL_SPANS = ("encode", "search", "retrieve")
+PIECE_STEP = "cite"  # one for each piece that the model writes, when it is there
 CUT_OFF = (
     "The answer was cut off at {} tokens, its limit: "
     "generation.max_new_tokens, or the request's max_tokens."
@@ -80,7 +81,7 @@ class Reply:
             self._num_tokens += len(piece.token_ids)
             self._trace.count("completion_tokens", len(piece.token_ids))
             finish_reason = piece.finish_reason or finish_reason
-            with self._trace.step("cite"):
+            with self._trace.step(PIECE_STEP):
                 events = list(self._citing.push(piece.text))
                 if piece.finish_reason:
                     events += self._citing.finish()
@@ -106,7 +107,7 @@ class Reply:
             audit: Of the choice, as JSON values.
         """
         citing = self._citing
-        with self._trace.step("cite"):
+        with self._trace.step(PIECE_STEP):
             events = list(citing.push(text))
             events += citing.finish()
         if abstained:

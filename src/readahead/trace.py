@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Trace:
         self.attributes: dict[str, object] = dict(attributes)
         self.spans: list[Span] = []
         self.counters: dict[str, int] = {}
+        self._starts_s: dict[str, list[float]] = {}  # of steps, by name
         self._origin = time.perf_counter()
 
     def now_s(self) -> float:
@@ -67,6 +69,7 @@ class Trace:
     def step(self, name: str) -> Iterator[Span]:
         """Record one of many short steps: steps of one name are aggregated in one span."""
         start_s = self.now_s()
+        self._starts_s.setdefault(name, []).append(start_s)
         span = next((s for s in reversed(self.spans) if s.name == name), None)
         if span is None:
             span = Span(name, start_s, count=0)
@@ -86,6 +89,10 @@ class Trace:
         """Return the busy seconds of all spans called ``name`` that began since ``since_s``."""
         spans = (span for span in self.spans if span.name == name and span.start_s >= since_s)
         return sum(span.busy_s for span in spans)
+
+    def gaps_s(self, name: str) -> list[float]:
+        """Return the seconds from the start of each step called ``name`` to that of the next."""
+        return [later - start for start, later in pairwise(self._starts_s.get(name, ()))]
 
     def to_json(self) -> dict[str, object]:
         """Return the trace as JSON values."""

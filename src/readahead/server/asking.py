@@ -17,7 +17,7 @@ from fastapi import Request
 
 from readahead.lm.base import Cancelled
 from readahead.server.admission import Admission
-from readahead.server.observability.logs import CLIENT_CLOSED, failed
+from readahead.server.observability.logs import CLIENT_CLOSED, admitted, arrived, failed
 from readahead.server.problems import Problem
 from readahead.server.state import Caller, Service
 
@@ -48,6 +48,7 @@ class Asking(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[T | _Failed | None] = asyncio.Queue()
         self._admitted = asyncio.Event()
+        arrived()
 
     async def events(self, request: Request) -> AsyncIterator[T]:
         """Wait for a place, and yield the events; who stops taking them cancels the request.
@@ -94,6 +95,7 @@ class Asking(Generic[T]):
     async def _run(self) -> None:
         async with self._admission.place(self._caller):
             self._admitted.set()
+            admitted()
             run = copy_context().run  # the thread logs and reports for this request
             making = self._loop.run_in_executor(self._executor, run, self._produce)
             while not making.done():  # a thread cannot be left behind: it has the place

@@ -30,12 +30,19 @@ from readahead.server.observability.logs import (
     written,
 )
 from readahead.server.observability.logs import served as request_served
+from readahead.server.routes import chat
 from readahead.server.state import Caller, Service
+from tests.server.clients import sent
 from tests.server.conftest import make_config
 
 DOCS = Path(__file__).parents[3] / "docs"
 QUESTION = "How deep is Lake Baikal?"
 JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def config(tmp_path: Path, request: pytest.FixtureRequest) -> Config:
+    return make_config(tmp_path, server__max_running=getattr(request, "param", 8))
 
 
 class Log:
@@ -272,6 +279,34 @@ def test_a_client_that_leaves_its_answer_is_told_from_one_that_reads_it(
     assert log.lines("request")[1]["status"] == 200
 
 
+@pytest.mark.parametrize("config", [1], indirect=True)
+def test_the_time_in_the_queue_is_told_of_those_who_got_a_place_and_of_those_who_left(
+    served: str, service: Service, log: Log
+) -> None:
+    body = {"model": "readahead", "messages": [{"role": "user", "content": QUESTION}]}
+    long = {"model": "tiny", "prompt": [[66] * 2000] * 60}
+    with sent(served, "/v1/completions", long) as running:
+        until(lambda: service.admission.num_running == 1)
+        with sent(served, "/v1/chat/completions", body):
+            until(lambda: service.admission.num_queued == 1)
+            time.sleep(0.1)
+        until(lambda: service.admission.num_queued == 0)
+        with sent(served, "/v1/chat/completions", body) as waiting:
+            until(lambda: service.admission.num_queued == 1)
+            time.sleep(0.1)
+            running.close()
+            assert waiting.recv(10)
+    until(lambda: len(log.lines("request")) == 3)
+    seconds = {line["status"]: line["queue_s"] for line in log.lines("request")[:1]}
+    answered = next(line for line in log.lines("request") if line["status"] == 200)
+    trace = service.tenant().engine.knowledge.store.trace(str(answered["trace_id"]))
+    attributes = trace["attributes"]
+    assert isinstance(attributes, dict)
+    assert answered["queue_s"] == pytest.approx(attributes["queue_s"], abs=1e-3)
+    for queue_s in (seconds[499], answered["queue_s"]):
+        assert isinstance(queue_s, float) and 0.1 < queue_s < 30
+
+
 def until(is_so: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + 30
     while not is_so():
@@ -302,12 +337,11 @@ def test_requests_at_the_same_time_keep_their_ids() -> None:
 def test_a_stream_that_breaks_off_is_a_failure(
     service: Service, client: TestClient, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(events: Generator[Event]) -> Generator[Event]:
-        yield next(events)
-        events.close()
+    def broken(*asked: object) -> Generator[Event]:
+        yield "Lake"
         raise RuntimeError(QUESTION)
 
-    monkeypatch.setattr(service.metrics, "timed", broken)
+    monkeypatch.setattr(chat, "answer_events", broken)
     messages = [{"role": "user", "content": QUESTION}]
     response = client.post(
         "/v1/chat/completions",

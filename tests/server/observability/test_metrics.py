@@ -1,21 +1,38 @@
 import re
 import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from readahead.server.observability.families import FAMILIES, PREFIX
+from readahead.config import Config
+from readahead.lm.generate import Piece
+from readahead.reply import Reply
+from readahead.server.observability.families import FAMILIES, PREFIX, VLLMS
 from readahead.server.observability.metrics import table
 from readahead.server.state import Service
 from readahead.session import Session
 from readahead.trace import Trace
+from tests.server.clients import sent, wait_until
+from tests.server.conftest import make_config
 
 QUESTION = "How deep is Lake Baikal?"
 NOWHERE = "zzz qqq"
+ASKED = [{"role": "user", "content": QUESTION}]
+COMPLETIONS, CHATS = "/v1/completions", "/v1/chat/completions"
+COMPLETION: dict[str, object] = {"model": "tiny", "prompt": "The tide", "max_tokens": 4}
+LONG = {**COMPLETION, "prompt": [[66] * 2000] * 60}
+ONE_AT_A_TIME = {"server__max_running": 1, "server__heartbeat_s": 0.05}
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture
+def config(tmp_path: Path, request: pytest.FixtureRequest) -> Config:
+    return make_config(tmp_path, **getattr(request, "param", {}))
 
 
 class Read:
@@ -60,24 +77,119 @@ def test_an_answer_is_counted(service: Service, client: TestClient) -> None:
     assert seen["time_to_first_token_seconds_sum", "plain"] == answer.timing.ttft_s
     assert seen["e2e_request_latency_seconds_sum", "plain"] == answer.timing.e2e_s
     assert seen["retrieval_seconds_sum", "plain"] == answer.timing.retrieval_s > 0
-    assert seen["prefill_seconds_sum", "plain"] == answer.timing.prefill_s > 0
+    assert seen["request_prefill_time_seconds_sum", "plain"] == answer.timing.prefill_s > 0
+    decode_s = answer.timing.e2e_s - answer.timing.ttft_s
+    assert seen["request_decode_time_seconds_sum", "plain"] == pytest.approx(decode_s)
+    assert seen["request_queue_time_seconds_count", "plain"] == 1
+    assert seen["request_queue_time_seconds_sum", "plain"] == 0  # nothing came through a queue
     assert 0 < seen["model_wait_seconds_sum", "plain"] < answer.timing.ttft_s
     assert seen["prefix_cache_queries_total"] == 0  # a plain answer asks no cache
     assert seen["documents"] == 3
 
 
-def test_the_time_between_pieces_of_text_is_measured(service: Service, client: TestClient) -> None:
-    engine = service.tenant().engine
-    pieces = [event for event in service.metrics.timed(engine.stream(QUESTION)) if event]
-    texts = [piece for piece in pieces if isinstance(piece, str)]
-    assert read(client)["inter_token_latency_seconds_count"] == len(texts) - 1 > 0
+@pytest.mark.parametrize("config", [ONE_AT_A_TIME], indirect=True)
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("prefetch", CHATS, {"model": "readahead", "messages": ASKED}),
+        (
+            "drafts",
+            CHATS,
+            {"model": "readahead", "messages": ASKED, "readahead": {"method": "drafts"}},
+        ),
+        ("bare", CHATS, {"model": "tiny", "messages": ASKED, "max_tokens": 4}),
+        ("bare", COMPLETIONS, COMPLETION),
+    ],
+)
+def test_times_count_from_the_arrival_of_the_request(
+    served: str,
+    service: Service,
+    client: TestClient,
+    method: str,
+    path: str,
+    body: dict[str, object],
+    is_stream: bool,
+) -> None:
+    admission = service.admission
+    with sent(served, COMPLETIONS, LONG) as running:
+        wait_until(lambda: admission.num_running == 1)
+        begun_s = time.perf_counter()
+        with sent(served, path, {**body, "stream": is_stream}):
+            wait_until(lambda: admission.num_queued == 1)
+            queued_s = time.perf_counter()
+            seen = read(client)
+            assert (seen["num_requests_running"], seen["num_requests_waiting"]) == (1, 1)
+            time.sleep(0.2)
+            least_s = time.perf_counter() - queued_s
+            running.close()
+            wait_until(lambda: read(client)["e2e_request_latency_seconds_count", method] == 1)
+            most_s = time.perf_counter() - begun_s
+    seen = read(client)
+    queue_s, ttft_s, e2e_s = (
+        seen[f"{name}_seconds_sum", method]
+        for name in ("request_queue_time", "time_to_first_token", "e2e_request_latency")
+    )
+    assert least_s < queue_s < ttft_s <= e2e_s < most_s
+    decode_s = seen["request_decode_time_seconds_sum", method]
+    assert decode_s == pytest.approx(e2e_s - ttft_s)
 
 
-def test_who_stops_reading_stops_the_answer(service: Service) -> None:
-    events = service.metrics.timed(service.tenant().engine.stream(QUESTION))
-    next(events)
-    events.close()
-    assert not service.loaded.turns.is_answering
+@pytest.mark.parametrize("config", [ONE_AT_A_TIME], indirect=True)
+def test_every_choice_counts_from_the_arrival(service: Service, client: TestClient) -> None:
+    body = {"model": "readahead", "messages": ASKED, "n": 3, "temperature": 1, "seed": 1}
+    begun_s = time.perf_counter()
+    answers = client.post(CHATS, json=body).json()["readahead"]["choices"]
+    most_s = time.perf_counter() - begun_s
+    seen, own_s = read(client), [answer["timing"]["e2e_s"] for answer in answers]
+    assert seen["e2e_request_latency_seconds_count", "prefetch"] == 3
+    so_far_s = [sum(own_s[: place + 1]) for place in range(3)]
+    assert sum(so_far_s) < seen["e2e_request_latency_seconds_sum", "prefetch"] < 3 * most_s
+
+
+@pytest.mark.parametrize("method", ["plain", "drafts", "rapid"])
+def test_the_time_between_two_pieces_is_measured(
+    service: Service, client: TestClient, method: str
+) -> None:
+    answer = service.tenant().engine.ask(QUESTION, method=method)
+    num = read(client)["inter_token_latency_seconds_count"]
+    if method == "plain":
+        assert num == answer.usage.completion_tokens - 1 > 0
+    elif method == "rapid":
+        assert num == answer.speculation["num_rounds"] - 1 > 0
+    else:
+        assert num == 0  # it comes whole
+
+
+def test_marker_and_rest_of_a_sentence_come_with_the_token_that_ends_it(
+    service: Service, client: TestClient
+) -> None:
+    engine, trace = service.tenant().engine, Trace("ask", method="plain")
+    passages = [hit.passage for hit in engine.knowledge.search(QUESTION, 3)]
+    texts = ("It is the deepest lake", ". It", " is 1,642", " metres deep.", " Really", ".")
+
+    def pieces() -> Iterator[Piece]:
+        for text in texts:
+            time.sleep(0.005)
+            yield Piece(text, (1,), finish_reason="stop" if text == "." else None)
+
+    events = list(Reply(QUESTION, passages, trace, engine.config).events(pieces()))
+    assert len([event for event in events if isinstance(event, str)]) > len(texts)
+    service.saw(trace)
+    seen = read(client)
+    assert seen["inter_token_latency_seconds_count"] == len(texts) - 1
+    assert seen["inter_token_latency_seconds_bucket", "0.0025"] == 0
+
+
+def test_the_time_between_pieces_of_the_bare_target_is_measured_choice_by_choice(
+    client: TestClient,
+) -> None:
+    chat: dict[str, object] = {"model": "tiny", "messages": ASKED}
+    for path, body in ((COMPLETIONS, COMPLETION), (CHATS, chat)):
+        before = read(client)["inter_token_latency_seconds_count"]
+        answer = client.post(path, json={**body, "max_tokens": 4, "n": 3}).json()
+        num_gaps = read(client)["inter_token_latency_seconds_count"] - before
+        assert num_gaps == answer["usage"]["completion_tokens"] - 3
 
 
 def test_what_was_read_ahead_is_counted_as_kept_or_wasted(
@@ -182,7 +294,7 @@ def test_errors_are_counted_by_status(client: TestClient) -> None:
 def test_who_waits_and_who_runs_is_told(service: Service, client: TestClient) -> None:
     service.admission.num_running = 5
     assert read(client)["num_requests_running"] == 5
-    assert read(client)["num_requests_waiting"] == 0
+    assert read(client)["num_requests_waiting"] == 0  # for one that waits see above
 
 
 def test_no_label_comes_from_a_request(service: Service, client: TestClient) -> None:
@@ -230,6 +342,13 @@ def test_openmetrics_is_spoken_to_those_who_ask(client: TestClient) -> None:
 
 def test_the_documentation_has_the_table_of_all() -> None:
     assert table() in (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def test_names_that_are_vllms_are_told_from_our_own() -> None:
+    names = {family.name for family in FAMILIES}
+    assert VLLMS < names
+    assert "| `readahead_request_queue_time_seconds` | vLLM | histogram | `method` |" in table()
+    assert "| `readahead_kv_cache_bytes` | ours | gauge |" in table()
 
 
 def test_jobs_are_counted_by_how_far_they_are(service: Service, client: TestClient) -> None:

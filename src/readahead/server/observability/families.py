@@ -1,4 +1,4 @@
-"""Which metrics there are: names, units and labels, as users of vLLM know them; counts nothing.
+"""Which metrics there are: names, units and labels, vLLM's where it has the same; counts nothing.
 
 Labels take few values, none of which comes from a request: no question, name or tenant.
 """
@@ -14,8 +14,22 @@ PREFIX = "readahead_"
 Kind = Literal["counter", "gauge", "histogram"]
 Metric = Counter | Histogram
 
-_LATENCY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0)
+_LATENCY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0)
 _STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+VLLMS = frozenset(
+    (
+        "request_queue_time_seconds time_to_first_token_seconds inter_token_latency_seconds "
+        "e2e_request_latency_seconds request_prefill_time_seconds request_decode_time_seconds "
+        "request_success_total prompt_tokens_total generation_tokens_total "
+        "prefix_cache_queries_total prefix_cache_hits_total "
+        "spec_decode_num_drafts_total spec_decode_num_draft_tokens_total "
+        "spec_decode_num_accepted_tokens_total spec_decode_num_accepted_tokens_per_pos_total "
+        "num_requests_running num_requests_waiting"
+    ).split()
+)
+"""The names that are vLLM's, there with the prefix ``vllm:``. [vLLM]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +73,25 @@ def _histogram(name: str, about: str, *labels: str, buckets: tuple[float, ...]) 
 
 COUNTED = (
     _histogram(
+        "request_queue_time_seconds",
+        "From the arrival of a request to its turn: others were answered",
+        "method",
+        buckets=_LATENCY_S,
+    ),
+    _histogram(
         "time_to_first_token_seconds",
-        "From the question to the first text of its answer",
+        "From the arrival of a request to the first text of its answer, queue included",
         "method",
         buckets=_LATENCY_S,
     ),
     _histogram(
         "inter_token_latency_seconds",
-        "Between two pieces of text of one answer, a token or an accepted run each",
+        "Between two pieces that the model writes of one answer, a token or an accepted run each",
         buckets=_STEP_S,
     ),
     _histogram(
         "e2e_request_latency_seconds",
-        "From the question to the end of its answer",
+        "From the arrival of a request to the end of its answer, queue included",
         "method",
         buckets=_LATENCY_S,
     ),
@@ -88,8 +108,14 @@ COUNTED = (
         buckets=_STEP_S,
     ),
     _histogram(
-        "prefill_seconds",
+        "request_prefill_time_seconds",
         "Of an answer spent on reading its prompt after the question; 0 where it was done ahead",
+        "method",
+        buckets=_LATENCY_S,
+    ),
+    _histogram(
+        "request_decode_time_seconds",
+        "From the first text of an answer to its end",
         "method",
         buckets=_LATENCY_S,
     ),

@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from readahead.server.observability.outcomes import is_kept
+from readahead.server.observability.outcomes import asked_s, is_kept
 from readahead.server.problems import ended, problem_of
 from readahead.trace import Trace
 
@@ -46,6 +46,8 @@ class Served:
         status: Of the response, 0 before there is one; of an error in a stream, that of the error.
         num_tokens: Of the prompts and answers so far.
         trace_id: Of the last answer from documents.
+        arrived_s: When it came to the queue, by ``time.perf_counter``; 0 if it needs no place.
+        admitted_s: When it got its place, likewise.
         labels: What the client calls it; kept with the traces of its answers, and not logged.
     """
 
@@ -54,7 +56,14 @@ class Served:
     status: int = 0
     num_tokens: int = 0
     trace_id: str = ""
+    arrived_s: float = 0.0
+    admitted_s: float = 0.0
     labels: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def queue_s(self) -> float:
+        """Return how long it has waited for its place."""
+        return (self.admitted_s or time.perf_counter()) - self.arrived_s if self.arrived_s else 0.0
 
 
 # Not passed on by hand: whatever is logged for a request is to carry its id, wherever it happens.
@@ -75,6 +84,8 @@ def saw(trace: Trace, *, with_text: bool = False) -> None:
     if one is not None:
         counters = trace.counters
         one.num_tokens += counters.get("prompt_tokens", 0) + counters.get("completion_tokens", 0)
+        if one.arrived_s:
+            trace.attributes["queue_s"] = one.queue_s
         if is_kept(trace):
             one.trace_id = trace.id
             trace.attributes.update(one.labels)
@@ -87,6 +98,29 @@ def label(labels: Mapping[str, object]) -> None:
     """Note what the client calls the request that is being served."""
     if (one := served()) is not None:
         one.labels = labels
+
+
+def arrived() -> None:
+    """Note that the request that is being served is read, and asks for a place."""
+    if (one := served()) is not None:
+        one.arrived_s = time.perf_counter()
+
+
+def admitted() -> None:
+    """Note that the request that is being served has its place."""
+    if (one := served()) is not None:
+        one.admitted_s = time.perf_counter()
+
+
+def arrived_s(trace: Trace) -> float:
+    """Return when the request that is being served arrived, on the clock of its trace.
+
+    Below 0 if the trace began later. Without a request: when the question was asked.
+    """
+    one = served()
+    if one is None or not one.arrived_s:
+        return asked_s(trace)
+    return trace.now_s() - (time.perf_counter() - one.arrived_s)
 
 
 def failed(status: int) -> None:
@@ -156,6 +190,7 @@ class RequestLog:
             "route": route,
             "status": status,
             "seconds": round(seconds, 4),
+            "queue_s": round(one.queue_s, 4),
             "key": getattr(caller, "key", ""),
             "tenant": getattr(caller, "tenant", ""),
             "tokens": one.num_tokens,

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import prometheus_client
 from anyio import to_thread
@@ -20,8 +20,9 @@ from readahead.engine import Engine
 from readahead.errors import StoreError
 from readahead.lm.generate import Piece
 from readahead.lm.reuse import PrefixReader
-from readahead.reply import RETRIEVAL_SPANS
-from readahead.server.observability.families import COUNTED, FAMILIES, OBSERVED
+from readahead.reply import PIECE_STEP, RETRIEVAL_SPANS
+from readahead.server.observability.families import COUNTED, FAMILIES, OBSERVED, VLLMS
+from readahead.server.observability.logs import arrived_s
 from readahead.server.observability.outcomes import (
     abstention_of,
     asked_s,
@@ -37,7 +38,6 @@ from readahead.trace import Trace
 if TYPE_CHECKING:
     from readahead.server.state import Service
 
-T = TypeVar("T")
 router = APIRouter()
 
 
@@ -58,6 +58,8 @@ class Metrics:
         """Count a finished request."""
         if "e2e_s" in trace.attributes:
             self._answered(trace)
+        for gap_s in trace.gaps_s(PIECE_STEP):
+            self._observe("inter_token_latency_seconds", gap_s)
         self._used(trace)
         self._guessed(trace)
         self._drafted(trace)
@@ -68,32 +70,38 @@ class Metrics:
         """Count a request that was answered by an error."""
         self._add("request_failure_total", 1, str(status))
 
-    def timed(self, events: Generator[T]) -> Generator[T]:
-        """Yield ``events``, and measure the time between two that bring text."""
+    def timed(self, pieces: Generator[Piece]) -> Generator[Piece]:
+        """Yield the pieces of one answer of the bare target, and measure the time between them.
+
+        Its trace may have several answers; one from documents has a trace of its own, see ``saw``.
+        """
         last_s: float | None = None
-        with closing(events):
-            for event in events:
-                if isinstance(event, str | Piece):
-                    now_s = time.perf_counter()
-                    if last_s is not None:
-                        self._observe("inter_token_latency_seconds", now_s - last_s)
-                    last_s = now_s
-                yield event
+        with closing(pieces):
+            for piece in pieces:
+                now_s = time.perf_counter()
+                if last_s is not None:
+                    self._observe("inter_token_latency_seconds", now_s - last_s)
+                last_s = now_s
+                yield piece
 
     def _answered(self, trace: Trace) -> None:
         method, since_s = method_of(trace), asked_s(trace)
+        before_s = since_s - arrived_s(trace)
         reason = str(trace.attributes["finish_reason"])
         self._add("request_success_total", 1, reason)
         if reason == "cancelled":  # how long it took is the client's doing
             return
-        self._observe("e2e_request_latency_seconds", number(trace, "e2e_s"), method)
-        if ttft_s := number(trace, "ttft_s"):
-            self._observe("time_to_first_token_seconds", ttft_s, method)
+        e2e_s, ttft_s = number(trace, "e2e_s"), number(trace, "ttft_s")
+        self._observe("request_queue_time_seconds", number(trace, "queue_s"), method)
+        self._observe("e2e_request_latency_seconds", before_s + e2e_s, method)
+        if ttft_s:
+            self._observe("time_to_first_token_seconds", before_s + ttft_s, method)
+            self._observe("request_decode_time_seconds", e2e_s - ttft_s, method)
         if method != "bare":
             retrieval_s = sum(trace.total_s(name, since_s) for name in RETRIEVAL_SPANS)
             self._observe("retrieval_seconds", retrieval_s, method)
         self._observe("model_wait_seconds", trace.total_s("wait", since_s), method)
-        self._observe("prefill_seconds", trace.total_s("prefill", since_s), method)
+        self._observe("request_prefill_time_seconds", trace.total_s("prefill", since_s), method)
         if why := abstention_of(trace):
             self._add("abstentions_total", 1, method, why)
 
@@ -200,8 +208,9 @@ async def show(request: Request) -> Response:
 def table() -> str:
     """Return what there is as a table in Markdown, for the documentation."""
     rows = [
-        f"| `{family.full_name}` | {family.kind} | "
+        f"| `{family.full_name}` | {'vLLM' if family.name in VLLMS else 'ours'} | {family.kind} | "
         f"{' '.join(f'`{label}`' for label in family.labels)} | {family.about} |"
         for family in FAMILIES
     ]
-    return "\n".join(["| metric | kind | labels | what it tells |", "|---|---|---|---|", *rows])
+    head = ["| metric | name | kind | labels | what it tells |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])

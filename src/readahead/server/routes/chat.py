@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
+from contextlib import closing
 from functools import partial
 from typing import Annotated
 
@@ -90,8 +91,9 @@ def _choices(
     with service.spending(caller):
         for index in range(num):
             events = answer_events(tenant, chat, dialogue, index, cancelled)
-            for event in service.metrics.timed(events):
-                yield index, event
+            with closing(events):
+                for event in events:
+                    yield index, event
 
 
 async def _whole(
