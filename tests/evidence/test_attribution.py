@@ -1,5 +1,6 @@
 """A sentence finds the span that supports it, or none."""
 
+import time
 from collections.abc import Sequence
 from itertools import permutations
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.evidence import Evidence, attribute
+from readahead.evidence import Evidence, attribute, check
 from readahead.evidence.terms import read_terms
 from readahead.types import Passage, PassageKind
 
@@ -281,3 +282,26 @@ def test_a_score_does_not_depend_on_the_order_of_a_set() -> None:
     claim = read_terms("Alpha beta gamma delta epsilon zeta.")
     for order in permutations(zip(terms, (0.1, 0.2, 0.3, 0.7), strict=True)):
         assert evidence._coverage(span, dict(order), claim) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("The option was added in Python 3.10.", "The option was added in Python 3.1."),
+        ("The server listens on 192.168.1.10.", "The server listens on 192.168.1.1."),
+        ("The account number is 1234567890123456.", "The account number is 1234567890123499."),
+        ("Call 0123 for help.", "Call 123 for help."),
+    ],
+)
+def test_what_is_spelled_otherwise_is_not_cited(sentence: str, text: str) -> None:
+    assert attribute(sentence, [passage(text)], threshold=0.5) is None
+    assert attribute(sentence, [passage(sentence)], threshold=0.5) is not None
+    assert check(sentence, [passage(text)]).verdict != "supported"
+
+
+def test_a_long_question_is_looked_at_in_no_time() -> None:
+    evidence = Evidence([passage("The lamp was lit in 1846.")])
+    started = time.perf_counter()
+    for number in range(10):
+        evidence.rank("Yes, in 1846.", question=f"Explain {number}: " + ", " * 1000 + "x")
+    assert time.perf_counter() - started < 5.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead.evidence.numbers import find_numbers, states
+from readahead.evidence.numbers import Quantity, find_numbers, states
 from readahead.text import fold
 
 
@@ -35,6 +35,11 @@ def values(text: str) -> list[str]:
         ("$890M, USD 890,000,000, 890.000.000 and € 890 mn", ["890000000"] * 4),
         ("1.234,56 and 1,234.56", ["1234.56"] * 2),
         ("10k, 5 m, 3 b", ["10000", "5", "3"]),
+        ("one hundred and five, 105 and 一百零五", ["105"] * 3),
+        ("one hundred and five thousand", ["105000"]),
+        ("between one hundred and five hundred", ["100", "500"]),
+        ("9780306406157, 1234567890123456", ["9780306406157", "1234567890123456"]),
+        ("192.168.1.10", ["192.168.1.10"]),
     ],
 )
 def test_values(text: str, expected: list[str]) -> None:
@@ -48,7 +53,8 @@ def test_values(text: str, expected: list[str]) -> None:
         ("30 days, 30-day, thirty days, 30天, 三十天", ["day"] * 5),
         ("$4.50, 4.50 dollars, 4.50 USD, 4.5美元", ["dollar"] * 4),
         ("$2 million and 3 million euros", ["dollar", "euro"]),
-        ("5 km, 5 kilometers, 5公里", ["km"] * 3),
+        ("5 km, 5 kilometers, 5公里, 5千米", ["km"] * 4),
+        ("5千克, 五十千克", ["kg"] * 2),
         ("5 metal bars and 7 mice", ["", ""]),
     ],
 )
@@ -57,14 +63,38 @@ def test_units(text: str, units: list[str]) -> None:
 
 
 def test_states() -> None:
-    held = {("30", "day"), ("7", ""), ("87", "%")}
-    assert states(held, "30", "day")
-    assert states(held, "30", "")
-    assert not states(held, "30", "year")
-    assert states(held, "7", "day")
-    assert not states(held, "7", "%")
-    assert states(held, "87", "%")
-    assert not states(held, "8", "")
+    held = {Quantity("30", "day"), Quantity("7", ""), Quantity("87", "%")}
+    for value, unit in (("30", "day"), ("30", ""), ("7", "day"), ("87", "%")):
+        assert states(held, Quantity(value, unit))
+    for value, unit in (("30", "year"), ("7", "%"), ("8", "")):
+        assert not states(held, Quantity(value, unit))
+
+
+@pytest.mark.parametrize(
+    ("held", "claimed", "is_stated"),
+    [
+        ("3.1", "3.10", False),
+        ("123", "0123", False),
+        ("$3.50", "3.5", True),
+        ("3", "3.0", True),
+        ("4", "04", True),
+        ("1000", "1,000", True),
+    ],
+)
+def test_what_stands_alone_is_as_it_is_written(held: str, claimed: str, is_stated: bool) -> None:
+    (one,), (other,) = find_numbers(held), find_numbers(claimed)
+    assert states([one.quantity], other.quantity) == is_stated
+
+
+def test_a_kilometre_is_no_thousand() -> None:
+    assert values("5千米, 五十千克, 五千人, 5千人") == ["5", "50", "5000", "5000"]
+
+
+@pytest.mark.parametrize(
+    "text", ["亿" * 3 + "二" + "亿" * 9000, "9" * 9000, "1 " + "million " * 9000]
+)
+def test_a_numeral_may_be_longer_than_any_number(text: str) -> None:
+    assert sum(len(value) for value in values(text)) <= len(text)
 
 
 @given(st.integers(2, 10**9))

@@ -1,5 +1,7 @@
 """Refusals speak of the passages or of the speaker; facts about the world are none."""
 
+import time
+
 import pytest
 
 from readahead.evidence import is_refusal
@@ -51,6 +53,16 @@ Insufficient information.
 这些资料中并未说明退货期限。
 对不起，我不知道。
 抱歉。
+No passage mentions the CEO.
+No relevant documents were found.
+The documents do not mention the CEO.
+The data provided does not include 2020.
+There is no information.
+The information is not available.
+No information on the CEO is given.
+提供的信息不包括退款期限。
+上下文信息没有提到首席执行官。
+n/a
 """
 
 FACTS = """
@@ -82,6 +94,19 @@ This document provides an overview.
 根据资料，公司未提供保险。
 资料不齐的申请会被退回。
 他说“我不知道”，然后走了。
+No data is shared with third parties.
+The information is not provided to third parties.
+No documents are required for domestic flights.
+The documents are not included in the price.
+The content is not available in Germany.
+None of the documents need a stamp.
+Your data does not include passwords.
+The text is not included in the JSON reply.
+No content is stored on the device.
+该套餐内容不包括早餐。
+个人信息不提供给第三方。
+申请材料不包括照片。
+Na
 """
 
 
@@ -98,3 +123,12 @@ def test_facts(text: str) -> None:
 def test_the_first_sentence_decides() -> None:
     assert is_refusal("I don't know. Paris is the capital of France.")
     assert not is_refusal("Paris is the capital. The passages do not say since when.")
+
+
+@pytest.mark.parametrize(
+    "repeated", ["没有在资料", "answer ", "I don't know, ", "“", "no data is "]
+)
+def test_a_long_text_is_read_in_no_time(repeated: str) -> None:
+    started = time.perf_counter()
+    is_refusal(repeated * 1000)
+    assert time.perf_counter() - started < 1.0

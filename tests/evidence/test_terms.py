@@ -32,7 +32,7 @@ def test_english() -> None:
     terms = read_terms("The museum in New York was opened by Röntgen in 1,990 with 87% glass.")
     words = {"museum", "new", "york", "open", "rontgen", "glass"}
     assert terms.content == words | {"1990", "87"}
-    assert terms.quantities == {("1990", ""), ("87", "%")}
+    assert terms.quantities == {("1990", "", "1990"), ("87", "%", "")}
     assert terms.names == {"new", "york", "rontgen"}
     assert terms.held == terms.content
 

@@ -17,13 +17,12 @@ similarity adds to place times overlap.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from readahead.evidence.numbers import states
-from readahead.evidence.terms import Terms, read_terms
+from readahead.evidence.numbers import Quantity, states
+from readahead.evidence.terms import Terms, is_closed, read_terms
 from readahead.text import is_cjk, sentences
 from readahead.types import Passage
 
@@ -39,14 +38,6 @@ NO_ANSWER_FACTOR = 0.4  # of a sentence that only repeats an open question
 PAIR_GAIN = 0.1  # by which two sentences must beat one
 NUM_COMPARED = 8  # spans that the optional similarity sees
 SIMILARITY_WEIGHT = 0.3
-
-# A closed question can be answered in its own words: yes or no, or one of those it names.
-_CLOSED_RE = re.compile(
-    r"(?:^|[,.;:!]\s)\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall"
-    r"|should|may|might|must)\b|\bor\b|\bwhich\b|还是|哪一?[个种项家]|是否|(.)[不没]\1"
-    r"|(?:吗|(?<![什怎多那这])么)\W*$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ class Evidence:
         self._passages = tuple(passages)
         self._spans: list[_Span] = []
         self._held: list[frozenset[str]] = []
-        self._quantities: list[frozenset[tuple[str, str]]] = []
+        self._quantities: list[frozenset[Quantity]] = []
         self._frequency: Counter[str] = Counter()
         self._num_sentences = 0
         for index, passage in enumerate(passages):
@@ -128,11 +119,11 @@ class Evidence:
         if not claim.content:
             return []
         weights = self._weights(claim, asked)
-        new = [pair for pair in claim.quantities if pair[0] not in asked.content]
+        new = [one for one in claim.quantities if one.value not in asked.content]
         agreeing = {
             index
             for index, held in enumerate(self._quantities)
-            if all(states(held, value, unit) for value, unit in new)
+            if all(states(held, one) for one in new)
         }
         places = self._places(claim.content & asked.content)
         scored = [
@@ -233,7 +224,7 @@ def _answers(claim: Terms, asked: Terms, question: str) -> bool:
 
     Bigrams of the question's own characters are nothing new: 茶馆创办 says 茶馆 and 创办.
     """
-    return bool(_CLOSED_RE.search(question)) or any(
+    return is_closed(question) or any(
         not (set(term) <= asked.held if is_cjk(term) else term in asked.content)
         for term in claim.content
     )

@@ -2,13 +2,15 @@
 
 ``1,000`` and ``1000``, ``ten`` and ``10``, ``五天`` and ``5 days``, ``2 million`` and
 ``2,000,000``, ``87 %``, ``87 percent`` and ``百分之八十七`` are each the same; so are ``$890M``,
-``USD 890,000,000`` and ``890.000.000 dollars``. ``890.000`` alone may be either.
+``USD 890,000,000`` and ``890.000.000 dollars``. ``890.000`` alone may be either. What only names
+something is as it is written: 3.10 is another version than 3.1, and 0123 another call than 123.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from decimal import MAX_EMAX, Context, Decimal, localcontext
 from typing import NamedTuple
 
 _SMALL = (
@@ -18,34 +20,45 @@ _SMALL = (
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _WORD_VALUES = {name: i for i, name in enumerate(_SMALL)}
 _WORD_VALUES |= {name: 10 * i for i, name in enumerate(_TENS, 2)}
+_WORDS = rf"(?:{'|'.join(_TENS)})-(?:{'|'.join(_SMALL[1:10])})|{'|'.join(_WORD_VALUES)}"
 _SCALES = {
-    "hundred": 1e2,
-    "thousand": 1e3,
-    "million": 1e6,
-    "billion": 1e9,
-    "trillion": 1e12,
-    "千": 1e3,
-    "万": 1e4,
-    "百万": 1e6,
-    "千万": 1e7,
-    "亿": 1e8,
+    "hundred": 100,
+    "thousand": 1_000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "千": 1_000,
+    "万": 10_000,
+    "百万": 10**6,
+    "千万": 10**7,
+    "亿": 10**8,
 }
 _CJK_DIGITS = {**{char: i for i, char in enumerate("零一二三四五六七八九")}, "〇": 0, "两": 2}
 _CJK_UNITS = {"十": 10, "百": 100, "千": 1_000}
 _CJK_GROUPS = {"万": 10_000, "亿": 100_000_000}
+_NUMERAL = "".join([*_CJK_DIGITS, *_CJK_UNITS, *_CJK_GROUPS]).replace("千", "")
+_KILO = "千(?![米克])"  # 千米 and 千克 are units
+
+# A numeral may be longer than any number: no digit of a number that people write is lost.
+_EXACT = Context(prec=100, Emax=MAX_EMAX, traps=[])
+_MAX_DIGITS = 100
 
 _NUMBER_RE = re.compile(
     r"(?P<grouped>(?<![a-z\d.,])\d{1,3}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+,\d{1,2})(?!\d))"
+    r"|(?P<points>(?<![a-z\d])\d+(?:\.\d+){2,})"
     r"|(?P<digits>(?<![a-z\d])\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)"
-    rf"|\b(?P<words>(?:{'|'.join(_TENS)})-(?:{'|'.join(_SMALL[1:10])})|{'|'.join(_WORD_VALUES)})\b"
-    rf"|(?P<cjk>[十{''.join(_CJK_DIGITS)}][{''.join([*_CJK_DIGITS, *_CJK_UNITS, *_CJK_GROUPS])}]*)"
+    rf"|\b(?P<words>{_WORDS})\b"
+    rf"|(?P<cjk>[十{''.join(_CJK_DIGITS)}](?:[{_NUMERAL}]|{_KILO})*)"
 )
 _SCALE_RE = re.compile(
-    r"[\s-]?(hundred|thousand|million|billion|trillion|百万|千万|千|万|亿)(?![a-z])"
+    rf"[\s-]?(hundred|thousand|million|billion|trillion|百万|千万|{_KILO}|万|亿)(?![a-z])"
 )
+# "One hundred and five", but "one hundred and five hundred" are two numbers.
+_AND_RE = re.compile(rf" and ({_WORDS})\b(?![ -]hundred)")
 # Behind digits; all but k are units or words elsewhere, so they need money in front.
 _LETTER_RE = re.compile(r"(k)(?![a-z\d])| ?(m|mn|mln|b|bn|t|tn)(?![a-z\d])")
-_LETTERS = {"k": 1e3, "m": 1e6, "mn": 1e6, "mln": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12, "tn": 1e12}
+_LETTERS = {"k": 10**3, **dict.fromkeys(("m", "mn", "mln"), 10**6)}
+_LETTERS |= {**dict.fromkeys(("b", "bn"), 10**9), **dict.fromkeys(("t", "tn"), 10**12)}
 _UNIT_NAMES = {
     "%": "% percent",
     "second": "seconds second secs sec 秒",
@@ -82,11 +95,19 @@ _PREFIXES = {"百分之": "%", "$": "dollar", "€": "euro", "£": "pound", "¥"
 _PREFIXES |= {"usd": "dollar", "eur": "euro", "gbp": "pound", "cny": "yuan", "rmb": "yuan"}
 
 
-class Number(NamedTuple):
-    """A number at ``[start, end)`` in its normal form; ``unit`` is empty if none is known.
+class Quantity(NamedTuple):
+    """A number in its normal form; ``unit`` is empty if none is known.
 
-    With its unit, in front or behind, it is at ``[whole_start, whole_end)``.
+    ``written`` are the digits of one that stands alone, without unit or scale, as they are written.
     """
+
+    value: str
+    unit: str
+    written: str = ""
+
+
+class Number(NamedTuple):
+    """A number at ``[start, end)``; with its unit at ``[whole_start, whole_end)``."""
 
     start: int
     end: int
@@ -94,6 +115,12 @@ class Number(NamedTuple):
     unit: str
     whole_start: int
     whole_end: int
+    written: str = ""
+
+    @property
+    def quantity(self) -> Quantity:
+        """Return what it says, wherever it stands."""
+        return Quantity(self.value, self.unit, self.written)
 
 
 def find_numbers(text: str) -> Iterator[Number]:
@@ -105,22 +132,33 @@ def find_numbers(text: str) -> Iterator[Number]:
     while match := _NUMBER_RE.search(text, position):
         start = match.start()
         prefix, whole_start = _prefix(text, start)
-        scale, position = _scale(text, match.end(), prefix)
+        scales, position = _scales(text, match.end(), prefix)
         is_ordinal = text[start - 1 : start] == "第"
-        if scale is not None or is_ordinal or match[0] not in ("one", "一", "零"):
+        if scales or is_ordinal or match[0] not in ("one", "一", "零"):
             behind = _UNIT_RE.match(text, position)
             unit, whole_end = (_UNITS[behind[1]], behind.end()) if behind else (prefix, position)
-            value = f"{_value(match) * (scale or 1.0):.12g}"
-            yield Number(start, position, value, unit, whole_start, whole_end)
+            written = "" if scales or unit else _written(match)
+            value = _normal_form(match, scales)
+            yield Number(start, position, value, unit, whole_start, whole_end, written)
 
 
-def states(held: Collection[tuple[str, str]], value: str, unit: str) -> bool:
-    """Return whether a text that holds these values and units states this one.
+def states(held: Collection[Quantity], claimed: Quantity) -> bool:
+    """Return whether a text that holds these quantities states this one.
 
     A number without a unit agrees with any, except that a percentage must be one.
     """
-    units = {held_unit for held_value, held_unit in held if held_value == value}
+    same = [one for one in held if one.value == claimed.value]
+    units = {one.unit for one in same if is_spelled_alike(one.written, claimed.written)}
+    unit = claimed.unit
     return bool(units) and (not unit or unit in units or ("" in units and unit != "%"))
+
+
+def is_spelled_alike(one: str, other: str) -> bool:
+    """Return whether two spellings of the same number may stand for the same thing.
+
+    3.1 and 3.10 may not, nor 123 and 0123; 3 and 3.0 may.
+    """
+    return not (one and other) or one == other or ("." in one) != ("." in other)
 
 
 def _prefix(text: str, start: int) -> tuple[str, int]:
@@ -129,40 +167,67 @@ def _prefix(text: str, start: int) -> tuple[str, int]:
     return (_PREFIXES[before[1]], before.start()) if before else ("", start)
 
 
-def _scale(text: str, end: int, prefix: str) -> tuple[float | None, int]:
-    """Return by what a number that ends at ``end`` is to be multiplied, and where that ends."""
-    scale = None
+def _scales(text: str, end: int, prefix: str) -> tuple[list[tuple[int, int]], int]:
+    """Return what makes a number that ends at ``end`` larger, and where that ends.
+
+    By each pair it is multiplied by the first and raised by the second.
+    """
+    scales = []
     while match := _SCALE_RE.match(text, end):
-        scale = (scale or 1.0) * _SCALES[match[1]]
         end = match.end()
-    letter = _LETTER_RE.match(text, end) if scale is None else None
+        more = _AND_RE.match(text, end) if match[1] == "hundred" else None
+        scales.append((_SCALES[match[1]], _in_words(more[1]) if more else 0))
+        end = more.end() if more else end
+    letter = None if scales else _LETTER_RE.match(text, end)
     if letter and (letter[1] or prefix not in ("", "%")):
-        return _LETTERS[letter[1] or letter[2]], letter.end()
-    return scale, end
+        return [(_LETTERS[letter[1] or letter[2]], 0)], letter.end()
+    return scales, end
 
 
-def _value(match: re.Match[str]) -> float:
+def _written(match: re.Match[str]) -> str:
+    """Return the digits of a number as they are written; of 04, as in dates, the 4 alone."""
+    digits = match["points"] or (match["digits"] or "").replace(",", "")
+    return digits[1:] if re.fullmatch("0[0-9]", digits) else digits
+
+
+def _normal_form(match: re.Match[str], scales: list[tuple[int, int]]) -> str:
+    """Return a number without needless zeros; exact, but for the tail of more than 100 digits."""
+    if match["points"]:
+        return match["points"]
+    with localcontext(_EXACT):
+        value = _value(match)
+        for factor, more in scales:
+            value = value * factor + more
+    text = str(value) if value.adjusted() > _MAX_DIGITS else f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _value(match: re.Match[str]) -> Decimal:
     if match["grouped"]:
-        return float(match["grouped"].replace(".", "").replace(",", "."))
+        return Decimal(match["grouped"].replace(".", "").replace(",", "."))
     if match["digits"]:
-        return float(match["digits"].replace(",", ""))
+        return Decimal(match["digits"].replace(",", ""))
     if match["words"]:
-        return sum(_WORD_VALUES[word] for word in match["words"].split("-"))
+        return Decimal(_in_words(match["words"]))
     return _cjk_value(match["cjk"])
 
 
-def _cjk_value(numeral: str) -> float:
+def _in_words(said: str) -> int:
+    return sum(_WORD_VALUES[word] for word in said.split("-"))
+
+
+def _cjk_value(numeral: str) -> Decimal:
     """Return the value of 二百零五 (with units) or 二〇一五 (digit by digit)."""
     if all(char in _CJK_DIGITS for char in numeral):
-        return float("".join(str(_CJK_DIGITS[char]) for char in numeral))
-    total, group, digit = 0.0, 0.0, 0.0  # floats: a numeral may be longer than any number
+        return Decimal("".join(str(_CJK_DIGITS[char]) for char in numeral))
+    total, group, digit = Decimal(0), Decimal(0), Decimal(0)
     for char in numeral:
         if char in _CJK_DIGITS:
-            digit = _CJK_DIGITS[char]
+            digit = Decimal(_CJK_DIGITS[char])
         elif char in _CJK_UNITS:
             group += (digit or 1) * _CJK_UNITS[char]
-            digit = 0
+            digit = Decimal(0)
         else:
             total = (total + group + digit) * _CJK_GROUPS[char]
-            group, digit = 0.0, 0.0
+            group, digit = Decimal(0), Decimal(0)
     return total + group + digit

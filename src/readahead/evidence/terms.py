@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-from readahead.evidence.numbers import find_numbers
+from readahead.evidence.numbers import Quantity, find_numbers
 from readahead.text import fold, is_cjk, words
 
 _STOP_WORDS = frozenset(
@@ -25,6 +26,15 @@ _STOP_CHARS = frozenset(
 # A capital inside a sentence marks a name; at its start it marks nothing.
 _NAME_RE = re.compile(r"(?<=[^.!?] )[A-Z][\w'’\-]*")
 
+# At most three marks in front of the verb: without a limit the time would grow with their square.
+_CHOICE_RE = re.compile(
+    r"(?:^|[,.;:!]\s)\W{0,3}(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall"
+    r"|should|may|might|must)\b|\bor\b|\bwhich of\b|还是|[和与跟].{1,30}哪|是否|(.)[不没]\1"
+    r"|(?:吗|(?<![什怎多那这])么)\W*$",
+    re.IGNORECASE,
+)
+_WHICH_RE = re.compile(r"\bwhich\b|哪一?[个种项家]", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -32,32 +42,32 @@ class Terms:
 
     Attributes:
         content: Stems of words, bigrams of characters, lone characters, and values of numbers.
-        quantities: Pairs of value and unit; the values are part of the content.
+        quantities: Of the numbers; their values are part of the content.
         names: Those of the content that are part of a name.
         held: What a claim about this text may consist of: the content, and every character.
     """
 
     content: frozenset[str]
-    quantities: frozenset[tuple[str, str]]
+    quantities: frozenset[Quantity]
     names: frozenset[str]
     held: frozenset[str]
 
     @property
     def values(self) -> frozenset[str]:
         """Return the values of the quantities."""
-        return frozenset(value for value, _ in self.quantities)
+        return frozenset(one.value for one in self.quantities)
 
 
 def read_terms(text: str) -> Terms:
     """Return the terms of ``text``."""
     folded = fold(text)
     content: set[str] = set()
-    quantities: set[tuple[str, str]] = set()
+    quantities: set[Quantity] = set()
     position = 0
     for number in find_numbers(folded):
         content |= _content(folded[position : number.start])
         content.add(number.value)
-        quantities.add((number.value, number.unit))
+        quantities.add(number.quantity)
         position = number.end
     content |= _content(folded[position:])
     names = {stem(fold(match[0])) for match in _NAME_RE.finditer(text)} & content
@@ -74,6 +84,17 @@ def read_tokens(text: str) -> list[str]:
     """Return the stems of all words of ``text`` in order, function words too."""
     folded = fold(text)
     return [stem(folded[start:end]) for start, end in words(folded)]
+
+
+@lru_cache(maxsize=64)
+def offers_choice(question: str) -> bool:
+    """Return whether a question asks for yes or no, or for one of several that it names."""
+    return _CHOICE_RE.search(question) is not None
+
+
+def is_closed(question: str) -> bool:
+    """Return whether a question can be answered in its own words."""
+    return offers_choice(question) or _WHICH_RE.search(question) is not None
 
 
 def is_function_word(folded: str) -> bool:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from readahead.evidence.dates import Date, find_dates
-from readahead.evidence.numbers import Number, find_numbers
+from readahead.evidence.numbers import Number, find_numbers, is_spelled_alike
 from readahead.evidence.spans import Normal
 
 Kind = Literal["number", "percentage", "money", "quantity", "date"]
@@ -23,10 +23,15 @@ HEDGE_TOLERANCE = 0.1  # "about 50" agrees with 46
 MIN_ROUNDED_DIGITS = 2  # "0.87" may be rounded, "1,000" is not 999
 
 _HEDGE_RE = re.compile(
-    r"(?:about|around|approximately|approx\.?|some|roughly|nearly|almost|over|under|circa|ca?\."
-    r"|more than|less than|fewer than|at least|at most|up to|close to|约|大约|近|超过|不到|至少)"
+    r"(?:(?P<about>(?<![a-z])(?:about|around|approximately|approx\.?|some|roughly|nearly|almost|circa"
+    r"|ca?\.|close to)|约|近)"
+    r"|(?P<most>(?<![a-z])(?:not? more than|under|less than|fewer than|at most|up to)"
+    r"|不超过|不到|至多|最多)"
+    r"|(?P<least>(?<![a-z])(?:not? (?:less|fewer) than|over|more than|at least)"
+    r"|不少于|超过|至少|最少))"
     r" ?(?:the |a )?[$€£¥~]?\Z"
 )
+NUM_HEDGE_CHARS = 24  # in front of a number
 
 _MINUS_RE = re.compile(r"(?:\A|[\s(:=])-[$€£¥~]?\Z")
 
@@ -39,7 +44,9 @@ class Value:
         parts: The number in its normal form, or year, month and day, empty where not said.
         unit: As in ``numbers``; empty for dates and for numbers without one.
         other: A second reading of the number, for instance ``890000`` of ``890.000``.
+        written: The digits of a number that stands alone, as they are written.
         is_hedged: Whether it is said to be about so much.
+        bound: 1 if it is said to be at least so much, -1 if at most, else 0.
     """
 
     start: int
@@ -48,7 +55,9 @@ class Value:
     parts: tuple[str, ...]
     unit: str = ""
     other: str = ""
+    written: str = ""
     is_hedged: bool = False
+    bound: int = 0
 
     def states(self, claimed: Value) -> bool:
         """Return whether a text with this value states the one claimed: all of it."""
@@ -70,7 +79,9 @@ class Value:
             return any(own and part and not _same_part(own, part) for own, part in pairs)
         if self.unit != claimed.unit:
             return bool(self.unit and claimed.unit) and self.parts == claimed.parts
-        return not _same_number(self, claimed)
+        # 3.10 is perhaps not 3.1, and 500 is no denial of "over 50".
+        is_open = self.parts == claimed.parts or _keeps_bound(self, claimed)
+        return not is_open and not _same_number(self, claimed)
 
     def _is_unit_of(self, claimed: Value) -> bool:
         return not claimed.unit or not self.unit or claimed.unit == self.unit
@@ -116,7 +127,8 @@ def _of_date(date: Date, normal: Normal) -> Value:
 
 def _of_number(number: Number, normal: Normal) -> Value:
     start, end = normal.source(number.whole_start, number.whole_end)
-    before = normal.text[max(0, number.start - 16) : number.start]
+    before = normal.text[max(0, number.start - NUM_HEDGE_CHARS) : number.start]
+    hedge = _HEDGE_RE.search(before)
     said = normal.text[number.start : number.end]
     # A point before three digits parts thousands in one country and decimals in another.
     is_open = re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", said)
@@ -128,8 +140,14 @@ def _of_number(number: Number, normal: Normal) -> Value:
         (sign + number.value,),
         number.unit,
         other=said.replace(".", "") if is_open else "",
-        is_hedged=_HEDGE_RE.search(before) is not None,
+        written=number.written,
+        is_hedged=hedge is not None and hedge["about"] is not None,
+        bound=_bound(hedge) if hedge else 0,
     )
+
+
+def _bound(hedge: re.Match[str]) -> int:
+    return bool(hedge["least"]) - bool(hedge["most"])
 
 
 def _kind(unit: str) -> Kind:
@@ -155,13 +173,22 @@ def _same_part(one: str, other: str) -> bool:
 def _same_number(held: Value, claimed: Value) -> bool:
     readings = {claimed.parts[0], claimed.other} - {""}
     if readings & {held.parts[0], held.other}:
-        return True
+        is_alike = is_spelled_alike(held.written, claimed.written)
+        return is_alike and held.bound * claimed.bound >= 0
     own, said = _decimal(held.parts[0]), _decimal(claimed.parts[0])
     if own is None or said is None:
         return False
-    if held.is_hedged or claimed.is_hedged:
-        return abs(own - said) <= Decimal(HEDGE_TOLERANCE) * max(abs(own), abs(said))
-    return _rounds_to(own, said)
+    is_near = abs(own - said) <= Decimal(HEDGE_TOLERANCE) * max(abs(own), abs(said))
+    if held.bound or claimed.bound:
+        return is_near and held.bound * claimed.bound >= 0 and _keeps_bound(held, claimed)
+    return is_near if held.is_hedged or claimed.is_hedged else _rounds_to(own, said)
+
+
+def _keeps_bound(held: Value, claimed: Value) -> bool:
+    """Return whether either number is a bound, and the other lies on its right side."""
+    own, said = _decimal(held.parts[0]), _decimal(claimed.parts[0])
+    bound = claimed.bound or -held.bound
+    return bound != 0 and own is not None and said is not None and (own - said) * bound >= 0
 
 
 @lru_cache(maxsize=4096)

@@ -49,6 +49,47 @@ def test_duplicates_pool(one: str, other: str) -> None:
     assert candidate.drafts == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2021-04-03", "2021-03-04"),
+        ("2021年4月3日", "2021年3月4日"),
+        ("2-1", "1-2"),
+        ("9:30", "30:9"),
+        ("10.0.0.1", "10.0.1.0"),
+        ("3.10", "3.1"),
+        ("0123", "123"),
+        ("9780306406157", "9780306406159"),
+    ],
+)
+def test_values_that_differ_or_change_places_are_other_answers(one: str, other: str) -> None:
+    shown = [passage(f"They say {one}.", 0), passage(f"They say {other}.", 1)]
+    first, second = pool(Q, [draft(one), draft(one), draft(other)], shown)
+    assert (first.answer, first.drafts, second.answer) == (one, (0, 1), other)
+    assert [held.place for held in first.held] == [0]
+    assert not first.agrees_with(second)
+
+
+def test_with_less_said_it_is_still_the_same() -> None:
+    for one, other in (("5%", "5"), ("10:10", "10"), ("April 3, 2021", "2021"), ("5 km", "5")):
+        first, second = pool(Q, [draft(one), draft(other)], PASSAGES)
+        assert first.agrees_with(second)
+        assert second.agrees_with(first)
+
+
+def test_what_a_question_names_is_an_answer() -> None:
+    said = [draft("Huron is bigger")] * 3 + [draft("Erie is bigger")]
+    for asked in (
+        "Which is the larger lake, Huron or Erie?",
+        "Which of Huron and Erie is bigger?",
+        "Is Huron bigger than Erie?",
+    ):
+        assert [(one.answer, len(one.drafts)) for one in pool(asked, said, PASSAGES)] == [
+            ("Huron is bigger", 3),
+            ("Erie is bigger", 1),
+        ]
+
+
 def test_different_answers_do_not_pool() -> None:
     assert len(pool(Q, [draft("1885"), draft("1902"), draft("Yes"), draft("No")], PASSAGES)) == 4
 
@@ -93,7 +134,18 @@ def test_the_order_of_drafts_changes_no_answer(drafts: list[Draft], data: st.Dat
     assert said == {(c.answer, c.held, frozenset(order[i] for i in c.drafts)) for c in permuted}
 
 
-def test_the_shortest_wording_is_the_answer() -> None:
+def test_the_wording_of_most_is_the_answer() -> None:
+    said = ["Argentina beat Germany", "Argentina beat Germany", "Germany beat Argentina"]
+    for order in itertools.permutations(map(draft, said)):
+        assert [one.answer for one in pool("Who won?", order, PASSAGES)] == [said[0]]
+
+
+def test_a_wording_that_restates_the_question_is_not_the_answer() -> None:
+    said = ["It was built in 1885", "It was built in 1885", "1885"]
+    assert [one.answer for one in pool(Q, list(map(draft, said)), PASSAGES)] == ["1885"]
+
+
+def test_the_shortest_of_several_wordings_is_the_answer() -> None:
     drafts = [draft("It was built in 1885"), draft("1885"), draft("In 1885")]
     for order in itertools.permutations(drafts):
         assert [c.answer for c in pool(Q, order, PASSAGES)] == ["1885"]

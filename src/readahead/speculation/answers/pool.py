@@ -1,20 +1,22 @@
 """Put equal answers together, and look each up in all passages; judges nothing.
 
-Two answers are the same if they have the same content beside the question's: case, order,
-punctuation and most function words make no difference, nor whether the question is restated. Signs,
-currencies, and words such as "not" and "before" do. Drafts with a fault are left out: they can
-support nothing.
+Two answers are the same if they have the same content beside the question's, and the same values in
+the same order: case, punctuation, the order of words and most function words make no difference,
+nor whether the question is restated, unless it names what to choose from. Signs, currencies, and
+words such as "not" and "before" do. Drafts with a fault are left out: they can support nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from readahead.evidence.numbers import is_spelled_alike
 from readahead.evidence.spans import Normal, find_run, normalize
-from readahead.evidence.terms import Terms, read_terms
+from readahead.evidence.terms import Terms, offers_choice, read_terms
 from readahead.evidence.values import Value, read_values, stated
 from readahead.text import sentences, words
 from readahead.types import Draft, Passage
@@ -47,9 +49,10 @@ class Candidate:
     """An answer that one or more drafts give.
 
     Attributes:
-        answer: The shortest wording.
+        answer: The wording with the least content, of these that of most drafts, then the shortest.
         terms: The content by which answers are the same,
         marks: and what else tells them apart.
+        values: In order.
         drafts: Their numbers.
         held: One sentence of each passage that holds it, in the order of the passages.
     """
@@ -59,30 +62,61 @@ class Candidate:
     marks: frozenset[str]
     drafts: tuple[int, ...]
     held: tuple[Held, ...]
+    values: tuple[Value, ...] = ()
 
     def agrees_with(self, other: Candidate) -> bool:
         """Return whether the two say the same, one perhaps with more words."""
-        is_within = self.terms <= other.terms or other.terms <= self.terms
-        return is_within and self.marks == other.marks
+        less, more = sorted((self, other), key=lambda one: (len(one.terms), len(one.values)))
+        is_within = less.terms <= more.terms and less.marks == more.marks
+        return is_within and are_in_order(less.values, more.values)
 
 
 def pool(question: str, drafts: Sequence[Draft], passages: Sequence[Passage]) -> list[Candidate]:
     """Return the different answers, in the order of their first drafts."""
     lookup = Lookup(passages)
-    asked = read_terms(question).content
-    groups: dict[tuple[frozenset[str], frozenset[str]], list[int]] = {}
+    # "Huron is bigger" and "Erie is bigger" differ in nothing else.
+    asked = frozenset() if offers_choice(question) else read_terms(question).content
+    groups: dict[tuple[object, ...], list[int]] = {}
     for number, draft in enumerate(drafts):
         if not draft.fault:
-            key = content_of(draft.answer, asked), marks_of(draft.answer)
+            said = draft.answer
+            key = content_of(said, asked), marks_of(said), *map(_written, _values(said))
             groups.setdefault(key, []).append(number)
     found = []
-    for (terms, marks), numbers in groups.items():
-        answer = min(
-            (drafts[number].answer for number in numbers), key=lambda said: (len(said), said)
-        )
+    for numbers in groups.values():
+        answer = _wording([drafts[number].answer for number in numbers])
+        terms, marks = content_of(answer, asked), marks_of(answer)
         held = lookup.held(answer, frozenset() if marks else terms)
-        found.append(Candidate(answer, terms, marks, tuple(numbers), held))
+        found.append(Candidate(answer, terms, marks, tuple(numbers), held, _values(answer)))
     return found
+
+
+def _wording(answers: Sequence[str]) -> str:
+    """Return a wording that restates least, of these the most frequent, then the shortest."""
+    counts = Counter(answers)
+    return min(
+        counts, key=lambda said: (len(read_terms(said).content), -counts[said], len(said), said)
+    )
+
+
+def _values(answer: str) -> tuple[Value, ...]:
+    return read_values(normalize(answer))
+
+
+def _written(value: Value) -> tuple[str, ...]:
+    """Return by what values are the same: their parts and unit, and 3.10 as it is written."""
+    return (value.written or value.parts[0], *value.parts, value.unit)
+
+
+def are_in_order(values: Sequence[Value], held: Sequence[Value]) -> bool:
+    """Return whether ``held`` has all these values in their order; a unit may be missing."""
+    rest = iter(held)
+    return all(any(_is_same(value, other) for other in rest) for value in values)
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    has_one_unit = one.parts == other.parts and not (one.unit and other.unit)
+    return other.states(one) or (has_one_unit and is_spelled_alike(one.written, other.written))
 
 
 def marks_of(answer: str) -> frozenset[str]:
@@ -132,6 +166,7 @@ class _Sentence:
             bool(terms)
             and terms <= self.terms.held
             and all(stated(value, self.values) for value in values)
+            and are_in_order([v for v in values if v.kind == "number"], self.values)
         )
 
 
