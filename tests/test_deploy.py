@@ -46,6 +46,14 @@ def names_in(query: str) -> list[str]:
     return re.findall(r"\b(?:readahead|process)_\w+", query)
 
 
+def settings_of(name: str) -> dict[str, str]:
+    """Return what the file says in which a server's settings stand."""
+    (file,) = COMPOSE["services"][name]["env_file"]
+    lines = (DEPLOY / file).read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return {key: value.strip("'") for key, value in pairs}
+
+
 def test_every_metric_that_the_dashboard_asks_for_is_exposed() -> None:
     for query in queries():
         names = names_in(query)
@@ -132,7 +140,7 @@ def test_prometheus_scrapes_the_server_with_its_key() -> None:
     for name in SERVERS:
         server = COMPOSE["services"][name]
         assert host in server["networks"]["default"]["aliases"]
-        assert host in json.loads(server["environment"]["READAHEAD_SERVER__ALLOWED_HOSTS"])
+        assert host in json.loads(settings_of(name)["READAHEAD_SERVER__ALLOWED_HOSTS"])
 
 
 def test_nothing_is_published_beyond_this_machine() -> None:
@@ -194,6 +202,16 @@ def test_the_image_runs_without_root_and_tells_how_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", SERVERS)
+def test_what_the_file_of_settings_says_holds(name: str) -> None:
+    # What stands in `environment` goes before the file, silently.
+    assert set(COMPOSE["services"][name]["environment"]) == {"READAHEAD_API_KEY", "TMPDIR"}
+    assert not settings_of(name).keys() & {"READAHEAD_API_KEY", "TMPDIR"}
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    (file,) = COMPOSE["services"][name]["env_file"]
+    assert f"`deploy/{file}`" in page
+
+
+@pytest.mark.parametrize("name", SERVERS)
 def test_the_settings_in_the_environment_are_settings(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +221,7 @@ def test_the_settings_in_the_environment_are_settings(
         for key, value in COMPOSE["services"][name]["environment"].items()
         if key.startswith("READAHEAD_")
     }
-    for key, value in given.items():
+    for key, value in (settings_of(name) | given).items():
         monkeypatch.setenv(key, value)
     config = Config()
     assert config.server.host == "0.0.0.0"

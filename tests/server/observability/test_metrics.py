@@ -346,7 +346,7 @@ def test_the_documentation_has_the_table_of_all() -> None:
 
 def test_names_that_are_vllms_are_told_from_our_own() -> None:
     names = {family.name for family in FAMILIES}
-    assert VLLMS < names
+    assert names > VLLMS
     assert "| `readahead_request_queue_time_seconds` | vLLM | histogram | `method` |" in table()
     assert "| `readahead_kv_cache_bytes` | ours | gauge |" in table()
 
