@@ -3,13 +3,51 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import BloomConfig, BloomForCausalLM, LlamaForCausalLM
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    LlamaForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
+)
 
-from readahead.errors import BackendError, ConfigError
+from readahead.errors import BackendError, ConfigError, ContextOverflow
+from readahead.lm import generate as decoding
 from readahead.lm.model import TransformersModel, pick_device, pick_dtype
 from readahead.lm.prompt import build_prompt
 from readahead.lm.sample import SamplingParams
 from tests.conftest import make_llama, make_tokenizer
+
+
+def make_longrope() -> TransformersModel:
+    """Return a model whose keys turn by other factors where a pass goes beyond 64 positions."""
+    tokenizer = make_tokenizer()
+    config = Phi3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        original_max_position_embeddings=64,
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=None,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [1.5, 2.0, 3.0, 4.0],
+            "original_max_position_embeddings": 64,
+        },
+    )
+    backend = Phi3ForCausalLM(config)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in backend.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3, generator=generator)
+    return TransformersModel(backend, tokenizer, prefill_step_tokens=16)
 
 
 @pytest.fixture
@@ -92,6 +130,19 @@ def test_a_model_without_positions_is_refused() -> None:
     config = BloomConfig(vocab_size=259, hidden_size=8, n_layer=1, n_head=2)
     with pytest.raises(BackendError, match="'bloom' are not supported"):
         TransformersModel(BloomForCausalLM(config), make_tokenizer())
+
+
+def test_the_context_of_longrope_ends_where_its_factors_change() -> None:
+    model = make_longrope()
+    assert model.max_context_tokens == 64
+    rows = [list(range(10)), list(range(100, 160))]
+    with pytest.raises(ContextOverflow, match="context holds 64"):
+        decoding.generate(model, [[*rows[1], 1, 2, 3, 4]], SamplingParams())
+    params = SamplingParams(max_new_tokens=30, ignore_eos=True)
+    together = decoding.generate(model, rows, params)  # the second row ends first
+    alone = [decoding.generate(model, [row], params)[0] for row in rows]
+    assert [len(one.token_ids) for one in together] == [30, 4]
+    assert [one.token_ids for one in together] == [one.token_ids for one in alone]
 
 
 def test_devices_and_dtypes() -> None:

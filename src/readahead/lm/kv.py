@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -64,6 +65,20 @@ class KVSegment:
         return self
 
 
+def num_positions(config: PretrainedConfig) -> int | None:
+    """Return for how many positions keys stay what they are; None where the model names no number.
+
+    With longrope that is the original length. A pass that goes beyond it rotates all its tokens by
+    other factors, and keys that were read before would not fit them any more.
+    """
+    limit = getattr(config, "max_position_embeddings", None)
+    rope = getattr(config, "rope_parameters", None) or {}
+    for kind in (rope, *rope.values()):  # of all layers, or of each type of them
+        if isinstance(kind, dict) and kind.get("rope_type") == "longrope":
+            limit = min(limit or inf, kind["original_max_position_embeddings"])
+    return limit if isinstance(limit, int) else None
+
+
 class KVCache:
     """Keys and values of all layers, (B, H_kv, S, D) each, and which of them are padding.
 
@@ -86,7 +101,7 @@ class KVCache:
         self.padding = tuple(padding)
         self.num_shared = 0
         self.device = device or torch.device("cpu")
-        self._max_position = getattr(config, "max_position_embeddings", None)
+        self._max_position = num_positions(config)
         self.is_blended = False
         self._records_past = False
         self._num_exact: int | None = None  # leading positions; None: all, and all to come
@@ -152,6 +167,14 @@ class KVCache:
         """Keep what slides out of a window until the next ``crop``, which can then take it back."""
         self.backend.activate_past_recording()
         self._records_past = True
+
+    def forget_past(self) -> None:
+        """Let go again of what slides out of a window, as before ``record_past``."""
+        layers: Any = self.backend.layers
+        for layer in layers:
+            if hasattr(layer, "record_past"):
+                layer.record_past = False
+        self._records_past = False
 
     @property
     def can_go_back(self) -> bool:

@@ -15,7 +15,7 @@ from readahead.errors import BackendError, ConfigError, InputError, ReadaheadErr
 from readahead.lm import generate as decoding
 from readahead.lm import score as scoring
 from readahead.lm.base import Cache, Cancelled, Generation, Scored, never
-from readahead.lm.kv import KVCache
+from readahead.lm.kv import KVCache, num_positions
 from readahead.lm.memory import is_out_of_memory
 from readahead.lm.prompt import Prompt
 from readahead.lm.quantize import ACTIVATIONS, is_quantized, quantize_
@@ -120,11 +120,12 @@ class TransformersModel:
 
     @property
     def fingerprint(self) -> str:
-        """Identify all that keys and values depend on beside the tokens.
+        """Identify what keys and values depend on beside the tokens.
 
         The configuration (rope parameters and attention among it), the precision, the device, and
         which weights stand where and in which state: adapters add some, and what writes into a
         weight raises its version, so keys and values of weights that changed never match again.
+        Which of several adapters is active is no part of it: who switches one opens a new engine.
         """
         if self._described is None:
             config = self._config.to_json_string(use_diff=False)
@@ -279,13 +280,13 @@ def _read_weights(folder: str | Path, dtype: torch.dtype, device: torch.device) 
 
 
 def _max_context_tokens(config: PretrainedConfig) -> int:
-    """Return the number of positions that the model was made for.
+    """Return the number of positions that the model was made for, and reads alike in steps.
 
     Raises:
         BackendError: The architecture has no such number, and no cache that can be cropped.
     """
-    limit = getattr(config, "max_position_embeddings", None)
-    if not isinstance(limit, int):
+    limit = num_positions(config)
+    if limit is None:
         raise BackendError(
             f"Models of type {config.model_type!r} are not supported: they name no context length.",
             remedy="Choose a decoder with positions, such as Llama, Qwen, Mistral or GPT-2.",
