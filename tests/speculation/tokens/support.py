@@ -1,6 +1,6 @@
 """Drafters that are perfect, hopeless or random, and what a plain run writes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,3 +92,19 @@ def text(pieces: Sequence[Piece]) -> str:
 def prompt(seed: int, num_tokens: int = 24) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 256, (num_tokens,), generator=generator).tolist()
+
+
+def chi_square(
+    counts: Mapping[tuple[int, ...], int], law: Mapping[tuple[int, ...], float]
+) -> float:
+    """Return χ² over its quantile at 0.9999; cells that expect less than five are put together."""
+    num = sum(counts.values())
+    big = [cell for cell, probability in law.items() if num * probability >= 5]
+    pairs = [(counts.get(cell, 0), num * law[cell]) for cell in big]
+    seen, expected = (sum(some) for some in zip(*pairs, strict=True))
+    rest = num - seen, max(num - expected, 1e-9)
+    pairs += [rest] if rest[1] >= 5 or rest[0] > rest[1] + 5 else []
+    assert len(pairs) > 5
+    chi2 = sum((seen - expected) ** 2 / expected for seen, expected in pairs)
+    share = 2 / (9 * (len(pairs) - 1))  # by Wilson and Hilferty
+    return chi2 / ((len(pairs) - 1) * (1 - share + 3.719 * share**0.5) ** 3)

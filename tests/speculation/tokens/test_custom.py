@@ -27,7 +27,7 @@ from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.custom import RapidDecoder
 from tests.conftest import make_llama, make_tokenizer
 
-from .support import prompt
+from .support import chi_square, prompt
 
 TOKENIZER = make_tokenizer()
 EOS = TOKENIZER.eos_token_id
@@ -211,6 +211,10 @@ def test_a_window_is_as_plain_generate_leaves_it() -> None:
     for parameter in windowed.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.3)
+    held = DynamicCache(config=config)
+    generate(windowed, ids_of(0), RapidDecoder(TOKENIZER, num_draft_tokens=4), cache=held)
+    windowed(torch.arange(40)[None], cache=held)  # as any code of one's own goes on
+    assert held.layers[0].keys.shape[-2] == 15
     answer = generate(windowed, ids_of(0), max_new_tokens=12)[0, 24:].tolist()
     for end in answer[3:]:
         decoder = RapidDecoder(TOKENIZER, windowed, num_draft_tokens=6)
@@ -390,19 +394,6 @@ def test_drawn_tokens_have_the_law_of_plain_generate(llama: LlamaForCausalLM, dr
         accepted += decoder.tally.accepted.total()
     assert 0 < accepted < drafted
     assert chi_square(counts, {answer: 600 * p for answer, p in expected.items()}) < 1
-
-
-def chi_square(counts: dict[Any, int], expected: dict[Any, float]) -> float:
-    """Return χ² over its quantile at 0.9999; cells below five are put together."""
-    big = [answer for answer, num in expected.items() if num >= 5]
-    rest = sum(expected.values()) - sum(expected[answer] for answer in big)
-    seen_rest = sum(counts.values()) - sum(counts[answer] for answer in big)
-    pairs = [(counts[answer], expected[answer]) for answer in big]
-    pairs += [(seen_rest, rest)] if rest >= 5 else []
-    assert len(pairs) > 5
-    chi2 = sum((seen - num) ** 2 / num for seen, num in pairs)
-    samples = torch.distributions.Chi2(torch.tensor(float(len(pairs) - 1))).sample((200_000,))
-    return chi2 / float(samples.quantile(0.9999))
 
 
 def test_the_seed_is_torchs_own_unless_one_is_given(llama: LlamaForCausalLM) -> None:

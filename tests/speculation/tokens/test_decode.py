@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, product
@@ -14,7 +15,7 @@ from transformers import (
 
 from readahead.errors import BackendError, ContextOverflow, VocabularyMismatch
 from readahead.lm.model import TransformersModel
-from readahead.lm.sample import SamplingParams
+from readahead.lm.sample import SamplingParams, distribution
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Accepted, Rule
 from readahead.speculation.tokens.base import Kind, Proposal, Round
@@ -28,10 +29,12 @@ from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.trace import Trace
 from tests.conftest import make_llama, make_tokenizer
 from tests.lm.test_kv import RECURRENT
+from tests.lm.test_model import make_longrope
 
-from .support import ByHand, Scripted, plain, prompt, speculated, text, tokens
+from .support import ByHand, Scripted, chi_square, plain, prompt, speculated, text, tokens
 
 GREEDY = SamplingParams(max_new_tokens=40, ignore_eos=True)
+Law = dict[tuple[int, ...], float]
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +251,33 @@ def test_a_cancelled_request_stops_within_one_step(
     assert pieces[-1].finish_reason == "cancelled"
 
 
+def test_longrope_is_read_alike_up_to_where_it_ends() -> None:
+    model, ids = make_longrope(), prompt(1, 50)
+    expected = plain(model, ids, GREEDY)
+    assert (len(tokens(expected)), expected[-1].finish_reason) == (14, "length")
+    for noise in (0.0, 0.3):
+        got = speculated(model, ids, GREEDY, Scripted(tokens(expected), noise), gamma=5)
+        assert tokens(got) == tokens(expected)
+
+
+def test_who_cancels_leaves_no_draft_tokens_in_the_cache(model: TransformersModel) -> None:
+    ids = prompt(1)
+    whole = tokens(plain(model, ids, GREEDY))
+    for num_asked in range(12):
+        asked, cache = iter(range(100)), model.new_cache()
+        pieces = decode.stream(
+            model,
+            ids,
+            GREEDY,
+            Scripted(whole, 1.0),
+            pacer=FixedPacer(6),
+            cache=cache,
+            cancelled=lambda asked=asked, num=num_asked: next(asked) >= num,  # type: ignore[misc]
+        )
+        written = tokens(list(pieces))
+        assert cache.length == min(16 * num_asked, len(ids) + max(0, len(written) - 1)), num_asked
+
+
 def test_windows_are_taken_back(model: TransformersModel) -> None:
     """transformers issues 47447 and 48280: rolling back behind a window that has filled."""
     tokenizer = make_tokenizer()
@@ -302,6 +332,25 @@ def test_a_target_that_cannot_go_back_decodes_plainly() -> None:
         speculated(recurrent, ids, GREEDY, model_drafter(recurrent), rule=Rule("augmented"))
 
 
+def test_a_drafter_that_cannot_go_back_is_refused_before_it_drafts(
+    model: TransformersModel,
+) -> None:
+    tokenizer = make_tokenizer()
+    backend = Qwen3NextForCausalLM(Qwen3NextConfig(**RECURRENT, vocab_size=len(tokenizer)))
+    recurrent, ids, trace = TransformersModel(backend, tokenizer), prompt(0), Trace("test")
+    recurrent.prefill_step_tokens = 8
+    drafter = model_drafter(recurrent, target=model)
+    got = speculated(model, ids, GREEDY, drafter, gamma=4, trace=trace)
+    assert tokens(got) == tokens(plain(model, ids, GREEDY))
+    told = trace.attributes["speculation"]
+    assert isinstance(told, dict)
+    assert "drafter keeps one state for all" in told["drafter_error"]
+    assert (told["num_draft_tokens"], drafter.reading.cache.length) == (0, 8)
+    with pytest.raises(BackendError, match="drafter keeps one state for all"):
+        drafter = model_drafter(recurrent, target=model)
+        speculated(model, ids, GREEDY, drafter, rule=Rule("augmented"))
+
+
 def test_rows_that_pad_the_vocabulary_are_no_difference(model: TransformersModel) -> None:
     wide = make_llama(seed=0)
     wide.resize_token_embeddings(model.vocabulary_size + 13, mean_resizing=False)
@@ -332,31 +381,64 @@ def test_other_vocabularies_are_refused(model: TransformersModel) -> None:
         check_vocabularies(model, stranger)
 
 
-@pytest.mark.parametrize("rule", [Rule(), Rule("augmented", eta=2.0), Rule("ensemble", weight=0.5)])
-def test_drawn_tokens_have_the_same_law_whatever_gamma_is(
-    model: TransformersModel, other: TransformersModel, rule: Rule
-) -> None:
-    """The second token of many answers; chi-square, false alarms in 1 of 10,000 runs."""
+LAWS = {
+    "exact": Rule(),
+    "augmented": Rule("augmented", eta=2.0),
+    "ensemble": Rule("ensemble", weight=0.5),
+}
+DRAWN = SamplingParams(
+    max_new_tokens=4,
+    temperature=1.5,
+    top_k=2,
+    ignore_eos=True,
+    repetition_penalty=1.2,
+    frequency_penalty=0.4,
+)
+
+
+def law_of(model: TransformersModel, ids: list[int], own: list[int], rule: Rule) -> Law:
+    """Return the probability of each answer; the drafter is the target over ``own``."""
+
+    def row(read: list[int], answer: tuple[int, ...]) -> Tensor:
+        logits = model.forward(torch.tensor([[*read, *answer]]), model.new_cache())[:, -1]
+        return distribution(logits, DRAWN, [torch.tensor([*ids, *answer])], [len(ids)])[0]
+
+    law: Law = {(): 1.0}
+    for _ in range(DRAWN.max_new_tokens):
+        longer: Law = {}
+        for answer, so_far in law.items():
+            judge = rule.judged_by(row(ids, answer), row(own, answer))
+            for token_id in judge.nonzero().flatten().tolist():
+                longer[(*answer, token_id)] = so_far * float(judge[token_id])
+        law = longer
+    return law
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_drawn_tokens_have_the_law_of_their_rule(model: TransformersModel, name: str) -> None:
+    """All of many answers, with one law and with no other; chi-square at 0.9999, seeds fixed."""
     ids = prompt(11)
-    counts = []
-    for gamma in (1, 3):
-        drawn = []
-        for seed in range(600):
-            params = SamplingParams(max_new_tokens=2, temperature=0.7, top_k=3, seed=seed)
-            drafter = ModelDrafter(other, ids[-4:], vocabulary_size=model.vocabulary_size)
-            got = speculated(
-                model, ids, replace(params, ignore_eos=True), drafter, gamma=gamma, rule=rule
-            )
-            drawn.append(tuple(tokens(got)))
-        counts.append(drawn)
-    cells = sorted(set(counts[0]) | set(counts[1]))
-    table = torch.tensor([[run.count(cell) for cell in cells] for run in counts]).double()
-    expected = table.sum(0) / 2
-    big = expected >= 5
-    chi2 = float((((table - expected) ** 2) / expected.clamp(min=1e-9))[:, big].sum())
-    limit = torch.distributions.Chi2(torch.tensor(max(1.0, float(big.sum() - 1))))
-    samples = limit.sample((200_000,)).quantile(0.9999)
-    assert chi2 < float(samples), (chi2, cells)
+    own, cache, tally = ids[-20:], model.new_cache(), decode.Tally()
+    model.forward(torch.tensor([ids[:-1]]), cache)
+    drafter = ModelDrafter(model, own, vocabulary_size=model.vocabulary_size)
+    counts: Counter[tuple[int, ...]] = Counter()
+    for seed in range(400):
+        cache.crop(len(ids) - 1)
+        pieces = decode.stream(
+            model,
+            ids,
+            replace(DRAWN, seed=seed),
+            drafter,
+            rule=LAWS[name],
+            pacer=FixedPacer(2),
+            cache=cache,
+            tally=tally,
+        )
+        counts[tuple(tokens(list(pieces)))] += 1
+    assert 0 < tally.accepted.total() < tally.drafted.total()
+    for other, rule in LAWS.items():
+        is_own = chi_square(counts, law_of(model, ids, own, rule)) < 1
+        assert is_own == (other == name), other
 
 
 def test_the_governor_falls_back_to_plain_decoding(

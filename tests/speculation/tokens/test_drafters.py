@@ -1,8 +1,12 @@
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor
 
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.speculation.tokens import drafters
 from readahead.speculation.tokens.drafters import HybridDrafter, ModelDrafter, make_drafter
 from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
@@ -63,6 +67,38 @@ def test_a_prompt_longer_than_the_context_is_not_read() -> None:
     made.begin(prompt(2), PARAMS, trace=trace)
     assert made.propose([], FixedPacer(4), 4).token_ids == ()
     assert trace.counters.get("drafter_tokens", 0) == 0
+
+
+@pytest.mark.parametrize("penalty", ["repetition", "frequency", "presence"])
+def test_penalties_are_computed_where_the_logits_are(
+    model: TransformersModel, monkeypatch: pytest.MonkeyPatch, penalty: str
+) -> None:
+    """Logits and ids must be on one device; the meta device tells of none that is not there."""
+    seen: list[tuple[str, str]] = []
+
+    def spied(
+        logits: Tensor, params: SamplingParams, seen_ids: list[Tensor], **more: Any
+    ) -> Tensor:
+        seen.append((logits.device.type, seen_ids[0].device.type))
+        return torch.full(logits.shape, 1 / logits.shape[-1])
+
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda *args: forward(*args).to("meta"))
+    monkeypatch.setattr(drafters, "distribution", spied)
+    made = ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size)
+    value = 1.3 if penalty == "repetition" else 0.5
+    made.begin(prompt(2), SamplingParams(**{f"{penalty}_penalty": value}), trace=Trace("test"))
+    made.draw([5, 6], FixedPacer(1))
+    assert set(seen) == {("meta", "meta")}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_penalties_are_computed_on_cuda() -> None:
+    model = TransformersModel(make_llama().to("cuda"), make_tokenizer())  # type: ignore[arg-type]
+    made = ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size)
+    params = SamplingParams(frequency_penalty=0.5, presence_penalty=0.5, repetition_penalty=1.3)
+    made.begin(prompt(2), params, trace=Trace("test"))
+    assert len(made.propose([5, 6], FixedPacer(4), 4).token_ids) == 4
 
 
 def test_another_seed_draws_other_tokens(model: TransformersModel) -> None:

@@ -72,5 +72,19 @@ def test_a_refresh_counts_for_itself_alone() -> None:
     }
 
 
+def test_a_refresh_that_changed_nothing_leaves_what_is_read() -> None:
+    for changed, expected in ((False, ["1", "2"]), (True, ["2", "3"])):
+        trace = Trace("ask")
+        with trace.span("retrieve", passages=["1", "2"]):
+            pass
+        with trace.span("refresh") as refresh:
+            with trace.span("retrieve", passages=["2", "3"]):
+                pass
+            refresh.attributes["changed"] = changed
+        read = summary(trace, "exact")["read"]
+        assert isinstance(read, dict)
+        assert read["passages"] == expected
+
+
 def test_a_request_that_ended_before_drafting_has_a_summary() -> None:
     assert summary(Trace("ask"), "exact")["read"] == {"num_prompt_tokens": 0}

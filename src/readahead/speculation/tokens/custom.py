@@ -171,15 +171,18 @@ class RapidDecoder:
             cache=cache,
             tally=self.tally,
         )
-        with closing(pieces):
-            for piece in pieces:
-                run = handed.write(piece.token_ids, target.last_logits)
-                if self._streamer is not None:
-                    self._streamer.put(run.cpu())
-                if handed.is_done:
-                    break
-            num_tokens = handed.ids.shape[1]
-            cache.crop(min(cache.length, num_tokens - 1))
+        try:
+            with closing(pieces):
+                for piece in pieces:
+                    run = handed.write(piece.token_ids, target.last_logits)
+                    if self._streamer is not None:
+                        self._streamer.put(run.cpu())
+                    if handed.is_done:
+                        break
+                num_tokens = handed.ids.shape[1]
+                cache.crop(min(cache.length, num_tokens - 1))
+        finally:  # only now, as closing crops
+            cache.forget_past()
         self.tally.num_new_tokens = num_tokens - len(prompt_ids)
 
     def _params(self, handed: Handed, max_context_tokens: int) -> SamplingParams:

@@ -89,6 +89,11 @@ class Tally:
         """Return the tokens that a forward pass of the target is good for, drafted or not."""
         return 1 + self.accepted.total() / max(1, self.num_rounds)
 
+    @property
+    def mean_gap(self) -> float:
+        """Return the mean total variation between the law of a judged token and p."""
+        return self.gap / max(1, self.num_judged_tokens)
+
     def to_json(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {
@@ -105,7 +110,7 @@ class Tally:
                 self.accepted_at[place] / self.drafted_at[place]
                 for place in range(len(self.drafted_at))
             ],
-            "mean_gap": self.gap / max(1, self.num_judged_tokens),
+            "mean_gap": self.mean_gap,
             **({"drafter_error": self.drafter_error} if self.drafter_error else {}),
             "rounds": self.rounds,
         }
@@ -212,7 +217,7 @@ class _Request:
             try:
                 yield piece
             finally:  # not before: a window can go back once a step, and the reader may go further
-                self.cache.crop(min(self.cache.length, self.num_kept))
+                self._crop()
             if self.row.finished:
                 return
             at_s, begun_s = self.trace.now_s(), self.own.now_s()
@@ -220,7 +225,11 @@ class _Request:
             begun_s += self.refreshed_s  # no part of the round that the pacer learns from
             verify_s = self.own.now_s()
             logits = self._verify(proposal)
+        self._crop()  # what was verified and not judged
         yield self.row.cancel()
+
+    def _crop(self) -> None:
+        self.cache.crop(min(self.cache.length, self.num_kept))
 
     def _prefill(self) -> Tensor | None:
         """Read the prompt; return the logits (1, V) behind it, None if cancelled."""
@@ -229,6 +238,7 @@ class _Request:
         with self.trace.span("prefill", num_tokens=unread.shape[1], num_cached_tokens=known):
             logits = prefill(self.model, unread, self.cache, cancelled=self.own.cancelled)
         self.trace.count("computed_tokens", self.cache.length - known)
+        self.num_kept = self.cache.length
         self.cache.record_past()
         if not self.cache.can_go_back:
             self._go_on_alone(

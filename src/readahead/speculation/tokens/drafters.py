@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from readahead.errors import ContextOverflow, VocabularyMismatch
+from readahead.errors import BackendError, ContextOverflow, VocabularyMismatch
 from readahead.lm.base import Cache, CachedModel, Cancelled, never
 from readahead.lm.batch import prefill
 from readahead.lm.node import num_shared
@@ -103,7 +103,11 @@ class ModelDrafter:
         cancelled: Cancelled = never,
         trace: Trace | None = None,
     ) -> None:
-        """Read all of the drafter's prompt but the last token, which the first draft needs."""
+        """Read all of the drafter's prompt but the last token, which the first draft needs.
+
+        Raises:
+            BackendError: The model has recurrent layers, which take nothing back.
+        """
         self._trace = trace or Trace("draft")
         self._params = params
         self._soft_params = replace(params, temperature=params.temperature or 1.0)
@@ -129,10 +133,22 @@ class ModelDrafter:
             "drafter_prefill", num_tokens=unread.shape[1], num_cached_tokens=known
         ):
             if unread.numel():
-                prefill(self._model, unread, self._cache, cancelled=cancelled)
+                self._read(unread, cancelled)
         self._trace.count("drafter_tokens", self._cache.length - known)
         self._read_ids = list(prompt_ids[: self._cache.length])
         self._cache.record_past()
+
+    def _read(self, unread: Tensor, cancelled: Cancelled) -> None:
+        """Read ``unread`` (1, T), unless the first step shows that nothing can be taken back."""
+        for step in unread.split(self._model.prefill_step_tokens, dim=1):
+            if prefill(self._model, step, self._cache, cancelled=cancelled) is None:
+                return
+            if not self._cache.can_go_back:
+                raise BackendError(
+                    "The drafter keeps one state for all positions, so draft tokens that are "
+                    "rejected could not be taken back.",
+                    remedy="Take a drafter without recurrent layers, or the drafter lookup.",
+                )
 
     def num_unread(self, answer_ids: Sequence[int]) -> int:
         """Return how many tokens must be read to draft what follows ``answer_ids``."""
@@ -152,8 +168,10 @@ class ModelDrafter:
         unread = ids[known:]
         with self._trace.step("drafter_decode"):
             row = self._model.forward(torch.tensor([unread]), self._cache)[:, -1]  # (1, V)
-        seen = [torch.tensor([*self._target_ids, *answer_ids])] if self._params.looks_back else []
         row = self._fit(row)
+        seen = []
+        if self._params.looks_back:
+            seen = [torch.tensor([*self._target_ids, *answer_ids], device=row.device)]
         own = partial(distribution, row, seen_ids=seen, num_prompt_tokens=[len(self._target_ids)])
         q = own(self._params)
         soft = q if self._params.temperature else own(self._soft_params)

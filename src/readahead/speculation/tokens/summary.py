@@ -10,7 +10,7 @@ from typing import cast
 from readahead.speculation.tokens.acceptance import Mode
 from readahead.speculation.tokens.base import REFRESH, Pacer
 from readahead.speculation.tokens.governor import Governor
-from readahead.trace import Trace
+from readahead.trace import Span, Trace
 
 _SPANS = {
     "retrieval_s": ("encode", "search", "retrieve"),
@@ -50,17 +50,25 @@ def phases(trace: Trace) -> dict[str, float]:
 
 def _outside_s(trace: Trace, names: Sequence[str]) -> float:
     """Return the seconds of spans of these names that are no part of a refresh."""
-    parts = [(span.start_s, span.end_s or inf) for span in trace.spans if span.name == REFRESH]
-    return sum(
-        span.busy_s
-        for span in trace.spans
-        if span.name in names and not any(start <= span.start_s < end for start, end in parts)
-    )
+    refreshes = [span for span in trace.spans if span.name == REFRESH]
+    return sum(span.busy_s for span in _outside(trace, refreshes) if span.name in names)
+
+
+def _outside(trace: Trace, refreshes: Sequence[Span]) -> list[Span]:
+    """Return the spans that began within none of ``refreshes``."""
+    parts = [(span.start_s, span.end_s or inf) for span in refreshes]
+    return [
+        span for span in trace.spans if not any(start <= span.start_s < end for start, end in parts)
+    ]
 
 
 def _read(trace: Trace) -> dict[str, object]:
-    """Return which passages were chosen for the drafter, and how many tokens a model read."""
-    spans = {span.name: span.attributes for span in trace.spans}
+    """Return which passages were chosen for the drafter, and how many tokens a model read.
+
+    A refresh that changed nothing has left it its passages.
+    """
+    idle = [span for span in trace.spans if span.attributes.get("changed") is False]
+    spans = {span.name: span.attributes for span in _outside(trace, idle)}
     prompt = spans.get("drafter_prefill", {})
     parts = (cast("int", prompt.get(name, 0)) for name in ("num_tokens", "num_cached_tokens"))
     return {**spans.get("retrieve", {}), "num_prompt_tokens": sum(parts)}
