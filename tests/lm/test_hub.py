@@ -20,7 +20,12 @@ FILES = {
     "pytorch_model.bin": b"pickle",
     "onnx/config.json": b"{}",
 }
-REPOS = {"org/model": FILES, "org/pickles": {"pytorch_model.bin": b"x"}, "org/gated": FILES}
+REPOS = {
+    "org/model": FILES,
+    "org/pickles": {"pytorch_model.bin": b"x"},
+    "org/layer": {"config.json": b"{}", "2_Dense/model.safetensors": b"w"},
+    "org/gated": FILES,
+}
 
 
 @pytest.fixture
@@ -33,6 +38,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_hub_tells_licence_size_and_whether_a_model_is_safe_to_load(server: None) -> None:
     assert hub.describe("org/model") == hub.HubModel("mit", 1005, is_loadable=True)
     assert not hub.describe("org/pickles").is_loadable
+    assert not hub.describe("org/layer").is_loadable  # its safetensors are not the model's
 
 
 def test_only_what_loads_without_running_code_is_downloaded(server: None, tmp_path: Path) -> None:

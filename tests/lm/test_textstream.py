@@ -1,11 +1,30 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as BackendTokenizer
+from tokenizers import decoders, models
+from transformers import PreTrainedTokenizerFast
 
 from readahead.lm.textstream import TextStream
 from readahead.lm.tokenizer import Tokenizer
 from tests.conftest import make_tokenizer
 
 TOKENIZER = Tokenizer(make_tokenizer())
+
+
+def make_sentencepiece() -> Tokenizer:
+    """Return one that writes a space into the word behind it, and strips that of the first."""
+    vocabulary = {"<unk>": 0, "▁a": 1, "▁b": 2, "▁": 3, "c": 4}
+    backend = BackendTokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
+    parts = [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    backend.decoder = decoders.Sequence(parts)
+    return Tokenizer(
+        PreTrainedTokenizerFast(
+            tokenizer_object=backend, unk_token="<unk>", additional_special_tokens=["<s>"]
+        )
+    )
+
+
+SENTENCEPIECE, SPECIAL = make_sentencepiece(), 5
 
 
 @given(st.text())
@@ -56,3 +75,15 @@ def test_the_text_ends_before_the_first_stop_string(text: str, stops: list[str])
 def test_text_is_released_once_it_cannot_begin_a_stop_string() -> None:
     stream = TextStream(TOKENIZER, ["END"])
     assert [stream.push(i) for i in TOKENIZER.encode("aENb")] == ["a", "", "", "ENb"]
+
+
+@given(st.lists(st.integers(1, SPECIAL), max_size=12))
+def test_a_special_token_takes_no_space_with_it(token_ids: list[int]) -> None:
+    stream = TextStream(SENTENCEPIECE)
+    pieces = [stream.push(token_id) for token_id in token_ids]
+    assert "".join(pieces) + stream.finish() == SENTENCEPIECE.decode(token_ids)
+
+
+def test_words_around_a_special_token_stay_apart() -> None:
+    stream = TextStream(SENTENCEPIECE)
+    assert [stream.push(token_id) for token_id in (1, SPECIAL, SPECIAL, 2)] == ["a", "", "", " b"]

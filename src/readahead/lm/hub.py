@@ -64,7 +64,8 @@ def describe(repo: str, patterns: tuple[str, ...] = MODEL_FILES) -> HubModel:
     return HubModel(
         licence=str((info.card_data and info.card_data.get("license")) or "unknown"),
         num_bytes=sum(file.size or 0 for file in files),
-        is_loadable="config.json" in names and any(n.endswith(".safetensors") for n in names),
+        is_loadable="config.json" in names
+        and any(name.endswith(".safetensors") and "/" not in name for name in names),
     )
 
 

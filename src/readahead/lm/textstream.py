@@ -31,7 +31,7 @@ class TextStream:
         """Return the text that became certain with this token; it may be empty."""
         self._ids.append(token_id)
         text = self._new_text()
-        if text.endswith(_INCOMPLETE):
+        if not text or text.endswith(_INCOMPLETE):  # a special token has no text
             return ""
         self._context, self._decoded = self._decoded, len(self._ids)
         return self._release(text)
