@@ -49,7 +49,7 @@ def sampling_params(config: GenerationConfig) -> SamplingParams:
 def query_behind(question: str, exchanges: Sequence[Exchange]) -> str:
     """Return what to search for a question that follows ``exchanges``."""
     is_follow_up = exchanges and refers_back(question)
-    return f"{exchanges[-1].question} {question}" if is_follow_up else question
+    return f"{question} {exchanges[-1].question}" if is_follow_up else question
 
 
 class PlainRun:

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from readahead.retrieval import lexical
+from readahead.retrieval.lexical import MAX_QUERY_TERMS
 
 TEXTS = {
     1: "解除劳动合同应当采用书面形式。",
@@ -131,6 +132,42 @@ def test_terms_are_distinct_and_without_stop_words() -> None:
     ]
     assert lexical.terms("The of the") == ["the", "of"]
     assert lexical.terms("?!") == []
+
+
+def filled(*texts: str) -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    connection.execute(lexical.SCHEMA)
+    for rowid, text in enumerate(texts, start=1):
+        lexical.insert(connection, rowid, "", text)
+    return connection
+
+
+def test_of_a_long_query_the_rarest_terms_are_searched() -> None:
+    common = " ".join(f"common{number}" for number in range(80))
+    connection = filled(*[common] * 5, "The dome is open.", "望远镜的门票价格是三十欧元。")
+    unknown = " ".join(f"unknown{number}" for number in range(200))
+    for query in (f"dome {common}", f"{common} dome", f"{common} {unknown} dome"):
+        assert search(connection, query)[0] == 6
+        assert set(search(connection, query)) == {1, 2, 3, 4, 5, 6}
+    preface = "我们公司成立于上海主要从事软件开发和咨询服务员工大约有两百人客户遍布全国各地" * 3
+    assert search(connection, f"{common} {preface}，请问门票多少钱？")[0] == 7
+
+
+def test_a_query_of_unknown_terms_alone_finds_nothing() -> None:
+    assert search(filled("The dome."), " ".join(f"unknown{number}" for number in range(99))) == []
+
+
+@given(st.lists(st.integers(0, 99), max_size=MAX_QUERY_TERMS), st.integers(1, 9))
+def test_of_a_short_query_all_terms_are_searched_as_ever(numbers: list[int], n: int) -> None:
+    connection = filled(*(" ".join(f"w{n}" for n in range(at % 13, 99, 7)) for at in range(20)))
+    query = " ".join(f"w{number}" for number in numbers)
+    words = lexical.terms(query)
+    before = connection.execute(
+        "SELECT rowid, -rank FROM passages_fts WHERE passages_fts MATCH ? "
+        "ORDER BY rank, rowid LIMIT ?",
+        (" OR ".join(f'"{word}"' for word in words) or '""', n),
+    ).fetchall()
+    assert lexical.search(connection, query, n, None) == before
 
 
 def test_a_heading_word_counts_more_than_a_word_of_the_text() -> None:

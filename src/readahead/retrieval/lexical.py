@@ -31,6 +31,7 @@ INSERT INTO passages_fts (passages_fts, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
 
 MAX_QUERY_CHARS = 10_000
 MAX_QUERY_TERMS = 64
+_COMMON = 1000  # passages; which of two terms is in more of them than this does not matter
 
 # Letters and digits, with the accents that FTS5 takes off them.
 _WORD_RE = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
@@ -89,13 +90,16 @@ def search(
 ) -> list[tuple[int, float]]:
     """Return the best ``n`` passages with their BM25 scores, higher is better.
 
+    Of a long query the 64 terms that are in the fewest passages are searched for, as they weigh
+    most; of Chinese that is about as many characters. The first 10,000 characters are looked at.
+
     Args:
         connection: Of the database that holds the table.
         query: Any string; no part of it is read as query syntax.
         n: How many at most.
         within: SQL that selects the passages to search, with its parameters; None for all.
     """
-    words = terms(query)[:MAX_QUERY_TERMS]
+    words = _rarest(connection, terms(query))
     if not words:
         return []
     sql = "SELECT rowid, rank FROM passages_fts WHERE passages_fts MATCH ?"
@@ -125,6 +129,20 @@ def rarity(connection: apsw.Connection, word: str) -> float:
             ((count,),) = connection.execute(sql, (_quoted(term),))
             best = max(best, 1.0 - math.log(max(1, count)) / log_n)
     return best
+
+
+def _rarest(connection: apsw.Connection, words: list[str]) -> list[str]:
+    """Return those of ``words`` to search for, in their order: the rarest, if they are many."""
+    if len(words) <= MAX_QUERY_TERMS:
+        return words
+    sql = (
+        "SELECT count(*) FROM "
+        f"(SELECT 1 FROM passages_fts WHERE passages_fts MATCH ? LIMIT {_COMMON})"
+    )
+    counts = {word: int(connection.execute(sql, (_quoted(word),)).get) for word in words}
+    there = sorted((word for word in words if counts[word]), key=counts.__getitem__)
+    chosen = set(there[:MAX_QUERY_TERMS])
+    return [word for word in words if word in chosen]
 
 
 def _folded(text: str) -> str:
