@@ -11,6 +11,7 @@ from readahead.types import Document
 from tests.documents.conftest import SAMPLES, replace_member, save_docx, summary
 
 LIMIT = 2**22
+MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 
 
 def read(word: WordDocument) -> Document:
@@ -128,6 +129,48 @@ def test_a_text_box_is_read_once(word: WordDocument) -> None:
     )
     word.add_paragraph("host")._p.append(parse_xml(markup))
     assert summary(read(word)) == [("paragraph", "host\nboxed")]
+
+
+CELL = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>"
+CONTROL = "<w:sdt><w:sdtContent>{}</w:sdtContent></w:sdt>"
+
+
+def test_cells_and_rows_in_content_controls_are_read(word: WordDocument) -> None:
+    fee = CONTROL.format(CONTROL.format(CELL.format("30")))
+    rows = (
+        f"<w:tr>{CELL.format('Name')}{CELL.format('Fee')}</w:tr>",
+        f"<w:tr>{CELL.format('Adult')}{fee}</w:tr>",
+        CONTROL.format(f"<w:tr>{CELL.format('Child')}{CELL.format('9')}</w:tr>"),
+    )
+    markup = f"<w:tbl {nsdecls('w')}>{''.join(rows)}</w:tbl>"
+    word.element.body.insert(0, parse_xml(markup))
+    assert summary(read(word)) == [
+        ("table", "| Name | Fee |\n|---|---|\n| Adult | 30 |\n| Child | 9 |")
+    ]
+
+
+def test_moved_text_stands_where_it_was_moved_to(word: WordDocument) -> None:
+    run = "<w:r><w:t>moved</w:t></w:r>"
+    for place, tag in (("from here: ", "moveFrom"), ("to here: ", "moveTo")):
+        markup = f"<w:{tag} {nsdecls('w')}>{run}</w:{tag}>"
+        word.add_paragraph(place)._p.append(parse_xml(markup))
+    document = read(word)
+    assert document.text == "from here:\n\nto here: moved"
+
+
+@pytest.mark.parametrize(
+    ("markup", "kind"),
+    [
+        ('<w:r {}><w:footnoteReference w:id="2"/></w:r>', "note"),
+        ('<w:r {}><w:endnoteReference w:id="2"/></w:r>', "note"),
+        (f'<m:oMath xmlns:m="{MATH}" {{}}><m:r><m:t>a=b</m:t></m:r></m:oMath>', "formula"),
+    ],
+)
+def test_what_is_not_read_is_counted(word: WordDocument, markup: str, kind: str) -> None:
+    word.add_paragraph("text")._p.append(parse_xml(markup.format(nsdecls("w"))))
+    document = read(word)
+    assert summary(document) == [("paragraph", "text")]
+    assert document.removed == {kind: 1}
 
 
 def test_a_content_control_is_read_and_a_table_of_contents_is_not(word: WordDocument) -> None:

@@ -1,13 +1,15 @@
 """DOCX: the body of a Word document as blocks, in its order.
 
 This module knows nothing about files. Page headers and footers, comments, deleted and hidden text
-are not part of the body; inserted text is.
+are not part of the body; inserted text is, and moved text stands where it was moved to. Footnotes,
+endnotes and formulas are left out, and counted as removed.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from readahead.documents.blocks import TextBuilder
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from docx.document import Document as WordDocument
 
 _OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # old .doc files, and encrypted .docx files
+_NOTES = ".//w:footnoteReference | .//w:endnoteReference"
 _TABLE_OF_CONTENTS = "w:sdtPr/w:docPartObj/w:docPartGallery[@w:val='Table of Contents']"
-_WRAPPERS = frozenset({f"{W}sdtContent", f"{W}ins", f"{W}customXml", f"{W}smartTag"})
+_WRAPPERS = frozenset(
+    f"{W}{name}" for name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag")
+)
 
 
 def read_docx(data: bytes, *, max_unpacked_bytes: int) -> TextBuilder:
@@ -37,6 +42,8 @@ def read_docx(data: bytes, *, max_unpacked_bytes: int) -> TextBuilder:
     body = _Body(document)
     body.take_all(document.element.body)
     body.end_list()
+    body.builder.removed["note"] += len(find(document.element.body, _NOTES))
+    body.builder.removed["formula"] += len(find(document.element.body, ".//m:oMath"))
     return body.builder
 
 
@@ -67,11 +74,8 @@ class _Body:
                 self._take_paragraph(element)
             elif element.tag == f"{W}tbl":
                 self._take_table(element)
-            elif element.tag == f"{W}sdt":
-                if find(element, _TABLE_OF_CONTENTS):
-                    self.builder.removed["navigation"] += 1
-                else:
-                    self.take_all(element)
+            elif find(element, _TABLE_OF_CONTENTS):
+                self.builder.removed["navigation"] += 1
             elif element.tag in _WRAPPERS:
                 self.take_all(element)
 
@@ -98,7 +102,7 @@ class _Body:
 
     def _take_table(self, table: Element) -> None:
         self.end_list()
-        rows = [find(row, "w:tc") for row in find(table, "w:tr | w:sdt/w:sdtContent/w:tr")]
+        rows = [list(_parts(row, "tc")) for row in _parts(table, "tr")]
         if len(rows) > 1 and max(map(len, rows)) > 1:
             self.builder.table(self._texts(rows))
             return
@@ -122,3 +126,12 @@ class _Body:
                 line += [""] * (min(int(spans[0]), 100) - 1 if spans else 0)
             grid.append(line)
         return grid
+
+
+def _parts(container: Element, name: str) -> Iterator[Element]:
+    """Yield the rows of a table or the cells of a row, also those in content controls."""
+    for element in container.iterchildren():
+        if element.tag == f"{W}{name}":
+            yield element
+        elif element.tag in _WRAPPERS:
+            yield from _parts(element, name)

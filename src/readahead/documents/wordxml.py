@@ -18,11 +18,12 @@ Element = Any  # of lxml, which has no types
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _NAMESPACES = {
     "w": W.strip("{}"),
+    "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
     "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
 }
 # Word writes a text box twice, the second time as a fallback for old programs.
 _PIECES = (
-    ".//w:r[not(ancestor::mc:Fallback)]"
+    ".//w:r[not(ancestor::mc:Fallback or ancestor::w:moveFrom)]"
     "/*[self::w:t or self::w:tab or self::w:br or self::w:cr or self::w:noBreakHyphen]"
     " | .//w:p"
 )
