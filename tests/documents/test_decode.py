@@ -50,7 +50,34 @@ def test_a_declared_encoding_is_tried_before_detection() -> None:
     assert decoded(SIMPLIFIED.encode("gbk"), "GB2312") == (SIMPLIFIED, {})
 
 
-@pytest.mark.parametrize("declared", ["hex", "unicode_escape", "no-such-thing", "utf-8"])
+@pytest.mark.parametrize(
+    ("text", "encoding", "declared"),
+    [
+        ("手順①㈱東京", "cp932", "shift_jis"),
+        ("手順①㈱東京", "cp932", "Windows-31J"),
+        ("펲시와 똠얌꿍을 먹었다", "cp949", "euc-kr"),
+        ("펲시와 똠얌꿍을 먹었다", "cp949", "windows-949"),
+        ("안녕하세요", "euc-kr", "ks_c_5601-1987"),
+        ("สวัสดี ราคา", "cp874", "windows-874"),
+        ("Цена билета", "cp1251", "windows-1251"),
+    ],
+)
+def test_a_declared_name_stands_for_what_its_pages_hold(
+    text: str, encoding: str, declared: str
+) -> None:
+    assert decoded(text.encode(encoding), declared) == (text, {})
+
+
+@pytest.mark.parametrize("declared", ["shift_jis", "euc-jp", "euc-kr"])
+def test_what_detection_does_not_know_is_not_guessed(declared: str) -> None:
+    data = ("天文台とは何か" * 9).encode(declared) + b"\xff\xff"
+    with pytest.raises(DocumentError, match=f"not valid {declared}, as which it declares itself"):
+        decoded(data, declared)
+
+
+@pytest.mark.parametrize(
+    "declared", ["hex", "unicode_escape", "no-such-thing", "windows-99", "utf-8", "big5"]
+)
 def test_a_declared_encoding_that_does_not_fit_is_passed_over(declared: str) -> None:
     assert decoded(SIMPLIFIED.encode("gb18030"), declared) == (SIMPLIFIED, {})
 

@@ -19,12 +19,22 @@ _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _LEGACY = ["gb18030", "big5", "cp1252"]
-# Encodings that a document may declare; the wider ones stand for those they contain.
+# Encodings that a document may declare; the wider ones stand for those they contain. Not UTF-16:
+# what declares it in the characters of ASCII is not written in it.
 _DECLARABLE = re.compile(
-    r"utf-?8|utf-?16(?:le|be)?|big5(?:-hkscs)?|euc-(?:jp|kr)|shift_jis|iso-8859-\d+"
-    r"|windows-\d+|koi8-[ru]|gb18030"
+    r"utf-?8|big5(?:-hkscs)?|euc-jp|iso-8859-\d+|cp\d+|koi8-[ru]|gb18030", re.ASCII
 )
-_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "windows-1252"}
+_WIDER = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso-8859-1": "cp1252",
+    "shift_jis": "cp932",
+    "windows-31j": "cp932",
+    "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949",
+}
+# Who declares one of these by mistake may mean one that is detected; Korean would become Chinese.
+_DETECTABLE = frozenset({"utf-8", "gb18030", "big5", "big5hkscs", "cp1252"})
 _COMMON = re.compile(r"[\n\r -~\u3000-\u303f\uff01-\uff60]")  # ASCII, wide punctuation
 _MIN_COMMON_SHARE = 0.02
 _CONTROL_BYTES = bytes(set(range(0x20)) - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
@@ -35,7 +45,7 @@ def decode(data: bytes, removed: Counter[str], *, declared: str | None = None) -
     """Return the characters of ``data``, without a byte order mark and with LF line ends.
 
     Tried in turn: the byte order mark, UTF-16 without one, UTF-8, the encoding that the document
-    declares, then detection among GB18030, Big5 and cp1252.
+    declares, then detection among GB18030, Big5 and cp1252, unless another one is declared.
 
     Raises:
         DocumentError: The data is binary, or no encoding fits.
@@ -72,14 +82,26 @@ def _strict(data: bytes, encoding: str) -> str | None:
 
 def _eight_bit(data: bytes, declared: str | None) -> str:
     text = _strict(data, "utf-8")
-    if text is None and declared:
-        encoding = _WIDER.get(declared.lower(), declared.lower())
-        text = _strict(data, encoding) if _DECLARABLE.fullmatch(encoding) else None
+    encoding = _codec(declared or "")
+    if text is None and encoding:
+        text = _strict(data, encoding)
+        if text is None and encoding not in _DETECTABLE:
+            raise DocumentError(f"not valid {declared}, as which it declares itself")
     if text is None:
         text = _detected(data)
     if text is None:
         raise DocumentError("encoding not recognised")
     return text
+
+
+def _codec(declared: str) -> str | None:
+    """Return the name of the codec for a declared encoding, None if there is none."""
+    name = declared.lower()
+    name = _WIDER.get(name, name.replace("windows-", "cp"))
+    try:
+        return codecs.lookup(name).name if _DECLARABLE.fullmatch(name) else None
+    except LookupError:
+        return None
 
 
 def _detected(data: bytes) -> str | None:
