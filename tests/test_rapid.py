@@ -306,6 +306,18 @@ def test_other_laws_need_a_model_that_drafts(
         engine.ask(QUESTION, method="rapid")
 
 
+@pytest.mark.parametrize("mode", ["exact", "ensemble"])
+def test_a_law_without_a_strength_cannot_be_dynamic(
+    tmp_path: Path, wide: TransformersModel, other: TransformersModel, mode: str
+) -> None:
+    flags: dict[str, object] = {"tokens__mode": mode, "tokens__drafter": "rag"}
+    with (
+        open_engine(tmp_path, wide, other, **flags, tokens__dynamic=True) as engine,
+        pytest.raises(ConfigError, match=rf"tokens.dynamic weakens .*{mode}.*augmented"),
+    ):
+        engine.ask(QUESTION, method="rapid")
+
+
 @pytest.mark.parametrize("mode", ["augmented", "paper", "ensemble"])
 def test_other_laws_answer(
     tmp_path: Path, wide: TransformersModel, other: TransformersModel, mode: str

@@ -43,9 +43,15 @@ def drafts_by_model(config: Config) -> bool:
     """Return whether a model drafts, or tokens are only copied.
 
     Raises:
-        ConfigError: Tokens are copied, and the law of acceptance needs a drafter's distributions.
+        ConfigError: Tokens are copied, and the law of acceptance needs a drafter's distributions;
+            or a strength is to be weakened, and the law has none.
     """
     tokens = config.tokens
+    if tokens.dynamic and tokens.mode not in ("augmented", "paper"):
+        raise ConfigError(
+            f"tokens.dynamic weakens a strength, and tokens.mode {tokens.mode!r} has none.",
+            remedy="Set tokens.mode to augmented, or leave tokens.dynamic out.",
+        )
     is_model = tokens.drafter == "rag"
     if tokens.drafter in ("auto", "hybrid"):
         is_model = tokens.drafter == "hybrid" or bool(config.models.drafter)

@@ -52,8 +52,8 @@ class Figures:
             the next two. 0 where a governor let nothing be drafted.
         mean_acceptance_length: 1 + accepted draft tokens / rounds with a draft, as vLLM has it.
         acceptance_by_position: Of the draft tokens at each place of a proposal, those accepted.
-        tokens_per_forward: Tokens written / forward passes of the target; None of the drafter
-            alone.
+        tokens_per_forward: 1 + accepted draft tokens / forward passes of the target; None of the
+            drafter alone.
         mean_gap: Total variation between a token's law and the target's, mean over tokens; None of
             the drafter alone, whose law is its own.
         identical_share: Answers that are those of ``plain``, token for token; None where that was
@@ -219,7 +219,7 @@ def _figures(setting: Setting, rows: Sequence[Row], is_greedy: bool) -> Figures:
     is_comparable = is_greedy and setting.is_exact and PLAIN in rows[0].runs
     same = [row.runs[PLAIN].token_ids == row.runs[name].token_ids for row in rows if is_comparable]
     alone = (1.0, 0.0) if setting.is_exact else (None, None)
-    tokens_per_forward, mean_gap = _rates(tally) if tally else alone
+    tokens_per_forward, mean_gap = (tally.tokens_per_forward, tally.mean_gap) if tally else alone
     return Figures(
         scores=_means((case.metric, value) for case, value in scored),
         groups=_means((group, value) for case, value in scored for group in case.groups),
@@ -244,17 +244,11 @@ def _total(runs: Sequence[Run]) -> Tally:
     for tally in (run.tally for run in runs if run.tally is not None):
         total.num_rounds += tally.num_rounds
         total.num_new_tokens += tally.num_new_tokens
+        total.num_judged_tokens += tally.num_judged_tokens
         total.gap += tally.gap
         for name in ("accept_counts", "drafted", "accepted", "drafted_at", "accepted_at"):
             getattr(total, name).update(getattr(tally, name))
     return total
-
-
-def _rates(tally: Tally) -> tuple[float, float]:
-    """Return tokens per forward pass, and the mean gap of a token, one that ends an answer too."""
-    num_rounds = max(1, tally.num_rounds)
-    num_judged = tally.accepted.total() + num_rounds
-    return tally.num_new_tokens / num_rounds, tally.gap / num_judged
 
 
 def _by_position(tally: Tally) -> tuple[float, ...]:

@@ -391,8 +391,8 @@ DRAWN = SamplingParams(
     temperature=1.5,
     top_k=2,
     ignore_eos=True,
-    repetition_penalty=1.2,
-    frequency_penalty=0.4,
+    frequency_penalty=-2.0,  # repeats are likely: a draft token counts for those behind it
+    presence_penalty=-2.0,
 )
 
 
