@@ -73,6 +73,51 @@ def test_votes_keep_the_order_of_one_list(ranking: list[tuple[int, float]]) -> N
     assert sorted(votes, key=lambda id: -votes[id]) == [id for id, _ in ranking]
 
 
+def as_it_was(
+    lists: list[list[tuple[int, float]]], outlines: dict[int, Outline], query: str
+) -> list[tuple[int, float]]:
+    """The formula while it looked at whole lists, however long."""
+    votes = reciprocal_rank(lists, CONFIG.rrf_k)
+    rarity = heading_rarity({id: outlines[id].heading for id in votes}, query)
+    weights = CONFIG.kind_weights
+    scores = {id: votes[id] * rarity[id] * weights.get(outlines[id].kind, 1.0) for id in votes}
+    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+
+
+kinds_of_many: st.SearchStrategy[dict[int, Outline]] = st.lists(
+    st.sampled_from([Outline("title", ("A ab",)), Outline("code", ("b",)), Outline("list", ())]),
+    min_size=31,
+    max_size=31,
+).map(lambda kinds: dict(enumerate(kinds)))
+
+
+@given(st.lists(rankings, max_size=2), kinds_of_many, st.sampled_from(["a b", "b", ""]))
+def test_within_the_candidates_the_order_is_as_it_was(
+    lists: list[list[tuple[int, float]]], kinds: dict[int, Outline], query: str
+) -> None:
+    assert fuse(lists, kinds, query, CONFIG) == as_it_was(lists, kinds, query)
+
+
+@given(
+    *(st.lists(rankings, max_size=2), kinds_of_many, st.integers(1, 9), st.integers(0, 31)),
+    st.sampled_from(["a b", "b", ""]),
+)
+def test_longer_lists_add_hits_at_the_end_and_move_none(
+    lists: list[list[tuple[int, float]]],
+    kinds: dict[int, Outline],
+    num_candidates: int,
+    more: int,
+    query: str,
+) -> None:
+    config = RetrievalConfig(num_candidates=num_candidates)
+    shorter = [ranking[: num_candidates + more] for ranking in lists]
+    some, all = fuse(shorter, kinds, query, config), fuse(lists, kinds, query, config)
+    assert all[: len(some)] == some
+    scores = [score for _, score in all]
+    assert scores == sorted(scores, reverse=True)
+    assert len(all) == len({id for ranking in lists for id, _ in ranking})
+
+
 def test_a_rare_heading_word_of_the_query_counts_more_than_a_common_one() -> None:
     headings = {1: ("Guide", "Tickets"), 2: ("Guide", "Dome"), 3: ("Guide",), 4: ("Guide",)}
     rarity = heading_rarity(headings, "guide to the dome")

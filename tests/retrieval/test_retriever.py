@@ -146,3 +146,25 @@ def test_a_passage_without_a_vector_has_no_cosine(store: Store, embedder: Hashin
     similar = {hit.passage.document: hit.similarity for hit in hits}
     assert similar["near"] is not None and similar["words"] is None
     assert all(hit.similarity is None for hit in retriever(store, "lexical").search("dome", 2))
+
+
+@pytest.mark.parametrize("mode", ["lexical", "dense", "hybrid"])
+def test_the_order_of_hits_does_not_depend_on_how_many_are_asked_for(
+    store: Store, embedder: HashingEmbedder, mode: str
+) -> None:
+    words = ["dome", "ticket", "road", "fog", "lamp", "tide", "moon"]
+    for number in range(60):
+        text = " ".join(words[number * at % 7] for at in range(1, 3 + number % 5)) + f" {number}."
+        title = words[number % 7] if number % 3 else ""
+        add(
+            store,
+            source(f"d{number}", document(f"d{number}", text, title=title)),
+            embedder=embedder,
+        )
+    config = RetrievalConfig.model_validate({"mode": mode, "num_candidates": 5})
+    retriever = HybridRetriever(store, embedder, config)
+    for query in ("dome fog ticket", "where is the road by the moon", "lamp 17"):
+        whole = retriever.search(query, 100)
+        assert len(whole) > 10
+        for k in (1, 3, 5, 6, 10, 33):
+            assert retriever.search(query, k) == whole[:k]

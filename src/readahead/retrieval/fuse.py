@@ -7,6 +7,10 @@
 s: a list's own scores, best first, negative ones taken as 0; rank: from 1. A passage that is not in
 a list has no vote there; the only one of a list stands out by 1.
 
+A list counts as far as its first ``num_candidates`` ranks, however long it is: s(last) is the score
+of the last of these. What stands behind them in every list follows, by its best rank. So hits that
+are asked for beyond that number move none of those before them.
+
 This is reciprocal rank fusion in which a list's votes count for as much as its hits stand out.
 Departs from plain reciprocal rank fusion, whose votes count the same however level the scores
 are: a search that tells nothing apart, such as an English embedder on a Chinese question, would
@@ -37,17 +41,33 @@ def fuse(
 ) -> list[tuple[int, float]]:
     """Return ids with their scores, best first, equal ones by id; ids without outline are left out.
 
+    Rankings that go on beyond ``num_candidates`` add ids at the end, and change nothing before.
+
     The kind's weight multiplies the score. Departs from the recipe that this project began with,
     which multiplies the vector and normalises it afterwards, so that the weight cancels.
     """
-    votes = reciprocal_rank(rankings, config.rrf_k)
+    lists = list(rankings)
+    candidates = [ranking[: config.num_candidates] for ranking in lists]
+    votes = reciprocal_rank(candidates, config.rrf_k)
     headings = {id: outline.heading for id, outline in outlines.items() if id in votes}
     rarity = heading_rarity(headings, query)
     scores = {
         id: votes[id] * rarity[id] * config.kind_weights.get(outlines[id].kind, 1.0)
         for id in headings
     }
-    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+    best = sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+    lowest = best[-1][1] if best else 0.0
+    ranks = _best_ranks(lists)
+    behind = sorted((ranks[id], id) for id in outlines if id in ranks and id not in scores)
+    return best + [(id, lowest * config.num_candidates / rank) for rank, id in behind]
+
+
+def _best_ranks(rankings: Iterable[Ranking]) -> dict[int, int]:
+    ranks: dict[int, int] = {}
+    for ranking in rankings:
+        for rank, (id, _) in enumerate(ranking, start=1):
+            ranks[id] = min(rank, ranks.get(id, rank))
+    return ranks
 
 
 def reciprocal_rank(rankings: Iterable[Ranking], rrf_k: int) -> dict[int, float]:
