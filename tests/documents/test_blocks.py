@@ -17,6 +17,15 @@ def test_titles_nest_and_close() -> None:
     assert [block.heading for block in paragraphs] == [("A",), ("A", "B"), ("A", "C"), ("D",)]
 
 
+def test_blocks_under_one_title_share_its_path() -> None:
+    builder = TextBuilder()
+    builder.title("A", 1)
+    for text in ("one", "two"):
+        builder.add("paragraph", text)
+    first, second = builder.build("x").blocks[1:]
+    assert first.heading is second.heading
+
+
 def test_close_returns_to_a_depth() -> None:
     builder = TextBuilder()
     builder.title("Outer", 1)

@@ -34,6 +34,19 @@ def test_anything_but_a_frame_is_the_end(data: bytes) -> None:
         read_frame(io.BytesIO(data))
 
 
+def test_blocks_under_one_heading_share_it() -> None:
+    path = ("A", "B" * 300)
+    blocks = tuple(Block("paragraph", 3 * at, 3 * at + 1, path) for at in range(100))
+    document = Document("x", "a\n\n" * 99 + "a", blocks)
+    stream = io.BytesIO()
+    write_message(stream, document_to_json(document))
+    assert len(stream.getvalue()) < 10_000
+    stream.seek(0)
+    read = document_from_json(read_message(stream))
+    assert read == document
+    assert len({id(block.heading) for block in read.blocks}) == 1
+
+
 @given(st.text(), st.dictionaries(st.text(), st.integers()))
 def test_documents_come_back(text: str, removed: dict[str, int]) -> None:
     blocks = (Block("title", 0, 1, ("T",), 3, 1), Block("code", 2, 4))

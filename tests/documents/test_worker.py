@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from readahead.documents.wire import read_message, write_frame, write_message
+from readahead.documents.worker import _answer
 
 LIMITS = {
     "memory_bytes": 2**30,
@@ -29,8 +30,17 @@ def test_it_answers_in_order_until_its_input_ends() -> None:
     replies = io.BytesIO(done.stdout)
     assert read_message(replies)["documents"][0]["text"] == "text"
     assert read_message(replies) == {"reason": "empty", "remedy": ""}
-    assert read_message(replies)["documents"][0]["blocks"] == [["title", 0, 1, ["T"], None, 1]]
+    assert read_message(replies)["documents"][0]["headings"] == [["T"]]
     assert done.stderr == b""
+
+
+def test_the_headings_of_blocks_count_as_text() -> None:
+    page = f"<h1>{'t' * 99}</h1>" + "<p>a</p>" * 7
+    assert "documents" in _answer("a.html", page.encode(), LIMITS)
+    page += "<p>a</p>"
+    assert _answer("a.html", page.encode(), LIMITS)["reason"] == (
+        "more than 1,000 characters of text, with the headings above each part of it"
+    )
 
 
 def test_what_a_parser_prints_does_not_mix_with_replies() -> None:

@@ -36,6 +36,7 @@ class TextBuilder:
         self._length = 0
         self._blocks: list[Block] = []
         self._titles: list[tuple[int, str]] = []  # (level, text), outermost first
+        self._heading: tuple[str, ...] = ()  # their texts; all blocks below share the one tuple
 
     @property
     def depth(self) -> int:
@@ -57,11 +58,13 @@ class TextBuilder:
             while self._titles and self._titles[-1][0] >= level:
                 self._titles.pop()
             self._titles.append((level, text))
+            self._heading = tuple(title for _, title in self._titles)
             self._append("title", text, page=page, level=level)
 
     def close(self, depth: int) -> None:
         """Close titles until ``depth`` of them are open."""
         del self._titles[depth:]
+        self._heading = self._heading[:depth]
 
     def add(self, kind: BlockKind, text: str, *, page: int | None = None) -> None:
         """Append a block of any kind but title; blank text appends nothing."""
@@ -104,8 +107,7 @@ class TextBuilder:
         start = self._length
         self._parts.append(text)
         self._length += len(text)
-        heading = tuple(title for _, title in self._titles)
-        self._blocks.append(Block(kind, start, self._length, heading, page, level))
+        self._blocks.append(Block(kind, start, self._length, self._heading, page, level))
 
 
 def flow(text: str) -> str:

@@ -59,12 +59,16 @@ def read_message(stream: IO[bytes]) -> dict[str, Any]:
 
 
 def document_to_json(document: Document) -> dict[str, object]:
-    """Return a document as JSON values."""
+    """Return a document as JSON values; a heading path stands there once, however many share it."""
+    places: dict[tuple[str, ...], int] = {}
+    for block in document.blocks:
+        places.setdefault(block.heading, len(places))
     return {
         "name": document.name,
         "text": document.text,
+        "headings": list(places),
         "blocks": [
-            [block.kind, block.start, block.end, block.heading, block.page, block.level]
+            [block.kind, block.start, block.end, places[block.heading], block.page, block.level]
             for block in document.blocks
         ],
         "removed": dict(document.removed),
@@ -74,8 +78,9 @@ def document_to_json(document: Document) -> dict[str, object]:
 
 def document_from_json(value: Mapping[str, Any]) -> Document:
     """Return the document that ``document_to_json`` wrote."""
+    headings = [tuple(heading) for heading in value["headings"]]
     blocks = tuple(
-        Block(kind, start, end, tuple(heading), page, level)
+        Block(kind, start, end, headings[heading], page, level)
         for kind, start, end, heading, page, level in value["blocks"]
     )
     return Document(value["name"], value["text"], blocks, value["removed"], value["metadata"])

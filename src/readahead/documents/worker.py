@@ -19,6 +19,7 @@ from typing import IO
 from readahead.documents.parse import parse
 from readahead.documents.wire import document_to_json, read_frame, read_message, write_message
 from readahead.errors import DocumentError, ReadaheadError
+from readahead.types import Document
 
 _MAX_STDERR_BYTES = 2**20
 
@@ -56,12 +57,20 @@ def _answer(name: str, data: bytes, limits: dict[str, int]) -> dict[str, object]
             max_unpacked_bytes=limits["max_file_bytes"],
             max_pages=limits["max_pages"],
         )
-        num_chars = sum(len(document.text) for document in documents)
-        if num_chars > limits["max_text_chars"]:
-            raise DocumentError(f"more than {limits['max_text_chars']:,} characters of text")
+        if sum(map(_num_chars, documents)) > limits["max_text_chars"]:
+            raise DocumentError(
+                f"more than {limits['max_text_chars']:,} characters of text, "
+                "with the headings above each part of it"
+            )
     except ReadaheadError as error:
         return {"reason": error.message, "remedy": error.remedy}
     return {"documents": [document_to_json(document) for document in documents]}
+
+
+def _num_chars(document: Document) -> int:
+    """Return how much is stored of a document: its text, and each block's heading path."""
+    headings = (title for block in document.blocks for title in block.heading)
+    return len(document.text) + sum(map(len, headings))
 
 
 def _claim_stdout() -> IO[bytes]:

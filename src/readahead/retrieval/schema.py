@@ -10,6 +10,7 @@ used twice.
 from __future__ import annotations
 
 import json
+import re
 
 from readahead.retrieval.base import Filter
 
@@ -57,6 +58,9 @@ CREATE TABLE traces (
 """
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def select_live(filter: Filter | None) -> tuple[str, tuple[str, ...]]:
     """Return the SQL that selects the ids of the live passages, with its parameters."""
     filter = filter or Filter()
@@ -84,6 +88,4 @@ def storable(text: str) -> str:
 
     A lone surrogate has no UTF-8; each becomes U+FFFD, so offsets hold.
     """
-    if text.isascii():
-        return text
-    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    return _SURROGATE.sub("\ufffd", text)
