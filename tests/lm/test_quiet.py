@@ -5,7 +5,14 @@ from huggingface_hub.utils import logging as hub_logging
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled
 from transformers.utils import logging
 
-from readahead.lm.quiet import quiet_transformers
+from readahead.lm.quiet import first_line, quiet_transformers
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("No.", "No"), ("\nOne.\nTwo.", "One"), (" \n", "ValueError")]
+)
+def test_an_error_is_told_in_one_line(said: str, expected: str) -> None:
+    assert first_line(ValueError(said)) == expected
 
 
 def state() -> tuple[int, bool, int, bool]:

@@ -15,7 +15,7 @@ import torch
 from readahead.config import Dtype
 from readahead.errors import BackendError, InputError, ReadaheadError
 from readahead.lm.model import pick_device, pick_dtype
-from readahead.lm.quiet import quiet_transformers
+from readahead.lm.quiet import first_line, quiet_transformers
 from readahead.lm.weights import resolve
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Entailment:
         # What is wrong with a folder shows as any kind of exception, deep inside the libraries.
         except Exception as error:
             raise BackendError(
-                f"The model {name_or_path!r} cannot be loaded: {_first_line(error)}",
+                f"The model {name_or_path!r} cannot be loaded: {first_line(error)}.",
                 remedy="Pull it again, or choose another as evidence.judge.",
             ) from error
 
@@ -108,7 +108,3 @@ def _label_of(config: Any, name: str) -> int:
 def _max_tokens(config: Any, tokenizer: PreTrainedTokenizerBase) -> int:
     positions = getattr(config, "max_position_embeddings", None) or MAX_TOKENS
     return min(MAX_TOKENS, int(tokenizer.model_max_length), positions - NUM_SPARE_POSITIONS)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

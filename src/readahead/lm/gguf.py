@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from readahead.errors import BackendError, InputError, missing_extra
 from readahead.lm.progress import Progress, task
+from readahead.lm.quiet import first_line
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -57,9 +58,8 @@ def read_header(gguf: Path) -> GgufHeader:
         header = _header(reader)
         num_parts = _field(reader, "split.count", 1)
     except Exception as error:  # a parser of untrusted bytes can fail in any way
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0]
         raise InputError(
-            f"{gguf} is not a whole GGUF file: {reason}.", remedy="Download it again."
+            f"{gguf} is not a whole GGUF file: {first_line(error)}.", remedy="Download it again."
         ) from None
     if num_parts > 1:
         raise InputError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from readahead.errors import DownloadError, NotFound, ReadaheadError
 from readahead.lm.progress import Progress, growth_reported
-from readahead.lm.quiet import quiet_hub
+from readahead.lm.quiet import first_line, quiet_hub
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -143,9 +143,8 @@ def _hub_errors(repo: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0]
         raise DownloadError(
-            f"The model hub failed: {reason.rstrip('.')}.", remedy="Check the network, try again."
+            f"The model hub failed: {first_line(error)}.", remedy="Check the network, try again."
         ) from None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from readahead.errors import ContextOverflow, InputError
+from readahead.lm.quiet import first_line
 from readahead.lm.tokenizer import Tokenizer
 
 Message = tuple[str, str]
@@ -72,7 +73,7 @@ def _templated(tokenizer: Tokenizer, messages: Sequence[Message]) -> _Said:
         try:
             rendered = tokenizer.render(_marked(tried))
         except Exception as error:  # a template refuses by raising whatever it likes
-            reasons.append(_first_line(error))
+            reasons.append(first_line(error))
             continue
         said = list(_between(rendered, tried))
         if [text for is_text, text in said if is_text] == [text for _, text in tried]:
@@ -82,11 +83,6 @@ def _templated(tokenizer: Tokenizer, messages: Sequence[Message]) -> _Said:
         f"The chat template of the model does not take these messages: {reasons[-1]}.",
         remedy=_REMEDY,
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
 
 
 def _marked(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from readahead.lm.kv import KVCache, num_positions
 from readahead.lm.memory import is_out_of_memory
 from readahead.lm.prompt import Prompt
 from readahead.lm.quantize import ACTIVATIONS, is_quantized, quantize_
-from readahead.lm.quiet import quiet_transformers
+from readahead.lm.quiet import first_line, quiet_transformers
 from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
 from readahead.lm.weights import resolve
@@ -103,7 +103,7 @@ class TransformersModel:
         # What is wrong with a folder shows as any kind of exception, deep inside the libraries.
         except Exception as error:
             raise BackendError(
-                f"The model in {str(folder)!r} cannot be loaded: {_first_line(error)}",
+                f"The model in {str(folder)!r} cannot be loaded: {first_line(error)}.",
                 remedy="Pull it again, or free memory if that is what is missing.",
             ) from error
         return loaded
@@ -236,7 +236,7 @@ def pick_device(device: str) -> torch.device:
         torch.zeros(1, device=place).item()  # the meta device computes nothing
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(
-            f"There is no device {device!r}: {_first_line(error)}",
+            f"There is no device {device!r}: {first_line(error)}.",
             remedy="Use auto, cpu, or cuda on a machine with a CUDA build of torch.",
         ) from None
     return place
@@ -311,7 +311,3 @@ def _weights(model: nn.Module) -> list[nn.Parameter]:
         found += [weight for weight in module._parameters.values() if weight is not None]
         waiting += [child for child in module._modules.values() if child is not None]
     return found
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Keeps the libraries below from writing to the terminal; knows nothing about models."""
+"""What the libraries below say: kept off the terminal, and cut to a line; knows no model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, without a full stop; its kind if nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 @contextmanager
