@@ -1,14 +1,26 @@
 """A real Chromium on a real server; screenshots are kept as artefacts of the run."""
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+import torch
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Route,
+    sync_playwright,
+)
 
 from readahead.config import Config
+from readahead.lm.base import Cache
+from readahead.server.state import Service
 from tests.server.conftest import make_config
 
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
@@ -88,3 +100,39 @@ def shoot() -> Callable[[Page, str], None]:
         page.screenshot(path=ARTIFACTS / f"{name}.png")
 
     return keep
+
+
+@pytest.fixture
+def unhurried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an answer take seconds, so that one can do something meanwhile."""
+    forward = service.loaded.target.forward
+
+    def slowed(token_ids: torch.Tensor, cache: Cache) -> torch.Tensor:
+        time.sleep(0.1)
+        return forward(token_ids, cache)
+
+    monkeypatch.setattr(service.loaded.target, "forward", slowed)
+
+
+def answer_with(
+    page: Page, text: str, citations: Sequence[Mapping[str, object]] = (), **fields: object
+) -> None:
+    """Let the page be answered with a text; the tiny model writes none that anything supports."""
+    cited = [{"marker": at, **one} for at, one in enumerate(citations, start=1)]
+    answer = {
+        "method": "plain",
+        "citations": cited,
+        "timing": {"ttft_s": 0.1},
+        "usage": {"completion_tokens": 1},
+        **fields,
+    }
+    told = [{"readahead": {"citation": one}} for one in cited]
+    pieces = [{"choices": [{"delta": {"content": piece}}]} for piece in text.split("|")]
+    last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "readahead": answer}
+    frames = [json.dumps(part) for part in (*told, *pieces, last)]
+    body = "".join(f"data: {frame}\n\n" for frame in (*frames, "[DONE]"))
+
+    def fulfil(route: Route) -> None:
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    page.route("**/v1/chat/completions", fulfil)

@@ -20,6 +20,7 @@ HOSTILE = """<img src="http://192.0.2.1/track.png" onerror="window.pwned=1">
 
 <a href="javascript:window.pwned=1">link</a> and <svg onload="window.pwned=1"></svg>
 """
+JOBS = re.compile(r"/v1/jobs\?limit")
 ELEMENTS = "img, script, a, b:not(.facts *), svg:not(.icon)"
 OPEN = """async ([id, span]) => {
     const { openDocument } = await import("/static/viewer.js");
@@ -191,10 +192,28 @@ def test_an_upload_is_followed_through_places_and_reloads(
     expect(page.locator("#scope option", has_text="quokka.md")).to_have_count(1)
 
 
-def test_an_upload_whose_events_end_early_is_asked_after(
+def test_many_uploads_leave_room_for_a_question(
     page: Page, tmp_path: Path, indexing: threading.Event
 ) -> None:
-    page.route("**/v1/jobs/*/events", lambda route: route.fulfill(body=""))
+    """A browser has six connections to a server, whatever they carry."""
+    page.keyboard.press("Alt+l")
+    for number in range(1, 7):
+        upload(page, tmp_path / f"note{number}.md", f"# Note\n\nNote {number}.\n")
+        expect(page.locator(".job")).to_have_count(number)
+    page.keyboard.press("Alt+c")
+    page.locator("#method").select_option("plain")
+    page.locator("#question").fill("How deep is Lake Baikal?")
+    page.keyboard.press("Enter")
+    page.locator(".facts").wait_for()
+    assert not indexing.is_set()
+    indexing.set()
+    page.keyboard.press("Alt+l")
+    expect(page.locator(".job[data-status=done]")).to_have_count(6, timeout=20_000)
+
+
+def test_an_upload_is_asked_after_again_where_that_failed(
+    page: Page, tmp_path: Path, indexing: threading.Event
+) -> None:
     asked: list[Route] = []
 
     def ask_after(route: Route) -> None:
@@ -206,10 +225,10 @@ def test_an_upload_whose_events_end_early_is_asked_after(
         else:
             route.continue_()
 
-    page.route(re.compile("/v1/jobs/[^/]+$"), ask_after)
+    page.route(JOBS, ask_after)
     page.keyboard.press("Alt+l")
     upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
-    expect(page.locator(".job")).to_have_attribute("data-status", "done")
+    expect(page.locator(".job")).to_have_attribute("data-status", "done", timeout=20_000)
     assert len(asked) >= 2
     expect(page.locator(".doc")).to_have_count(4)
 
@@ -218,27 +237,28 @@ def test_an_upload_tells_how_far_it_is_within_a_file(
     page: Page, tmp_path: Path, indexing: threading.Event
 ) -> None:
     def tell(route: Route) -> None:
-        job = route.fetch().json()
-        route.fulfill(json={**job, "status": "running", "to_encode": 1400, "encoded": 350})
+        (job,) = route.fetch().json()["data"]
+        now = {**job, "status": "running", "to_encode": 1400, "encoded": 350}
+        route.fulfill(json={"data": [now]})
 
-    page.route("**/v1/jobs/*/events", lambda route: route.fulfill(body=""))
-    page.route(re.compile("/v1/jobs/[^/]+$"), tell)
     page.keyboard.press("Alt+l")
+    page.route(JOBS, tell)
     upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
     expect(page.locator(".job")).to_contain_text("350 of 1,400 passages")
     assert page.locator(".job progress").evaluate("bar => bar.position") == 0.25
-    page.unroute(re.compile("/v1/jobs/[^/]+$"))
+    page.unroute(JOBS)
     indexing.set()
     expect(page.locator(".job")).to_have_attribute("data-status", "done")
 
 
 def test_an_upload_that_the_server_has_forgotten_goes(page: Page, tmp_path: Path) -> None:
-    page.route("**/v1/jobs/*/events", lambda route: route.abort())
-    gone = {"error": {"message": "There is no such job."}}
-    page.route(re.compile("/v1/jobs/[^/]+$"), lambda route: route.fulfill(status=404, json=gone))
+    asked: list[Route] = []
+    page.route(JOBS, lambda route: asked.append(route))
     page.keyboard.press("Alt+l")
-    upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
+    with page.expect_request(JOBS):
+        upload(page, tmp_path / "quokka.md", "# Quokkas\n\nA quokka is small.\n")
     expect(page.locator(".job")).to_have_count(1)
+    asked[0].fulfill(json={"data": []})
     expect(page.locator(".job")).to_have_count(0)
 
 

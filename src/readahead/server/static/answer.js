@@ -1,6 +1,6 @@
 /** One question with its answer: while it is written, and what explains it afterwards. */
 
-import { get } from "./api.js";
+import { get, wordsOf } from "./api.js";
 import { auditPanel } from "./audit.js";
 import { baseName, CitedText, sourceList } from "./citations.js";
 import { complain, el, icon, say } from "./dom.js";
@@ -50,6 +50,7 @@ export class AnswerView {
     for (const citation of turn.answer.citations ?? []) this.said.cite(citation);
     this.push({ text: turn.answer.text ?? "" });
     if (turn.answer.stopped) this.stopped({ isNew: false });
+    else if (turn.answer.failed) this.failed(turn.answer.failed, { isNew: false });
     else this.done(turn, { isNew: false });
   }
 
@@ -73,10 +74,11 @@ export class AnswerView {
     if (isNew) say(t("stopped"));
   }
 
-  /** It failed. @param {string} message */
-  failed(message) {
+  /** It failed. @param {{said: string, code?: string}} error */
+  failed(error, { isNew = true } = {}) {
     this.#end();
-    this.answer.append(el("p", { class: "failed", role: "alert" }, message), this.#tools(null));
+    const role = isNew ? "alert" : null;
+    this.answer.append(el("p", { class: "failed", role }, wordsOf(error)), this.#tools(null));
   }
 
   /** Bring its end into sight. */
@@ -128,7 +130,7 @@ export class AnswerView {
 
   #tools(turn) {
     const bar = el("div", { class: "tools" });
-    if (this.said.text) bar.append(tool("copy", t("copy"), () => copy(this.said.text)));
+    if (this.said.text) bar.append(tool("copy", t("copy"), () => copy(this.said)));
     bar.append(tool("retry", t("retry"), this.retry));
     const place = el("div");
     if (turn?.answer.trace_id) {
@@ -165,11 +167,13 @@ function tool(name, label, press) {
   return el("button", { type: "button", class: "quiet", onclick: press }, icon(name), label);
 }
 
-async function copy(text) {
+/** Copy a text; where the browser does not let the page, as without https, select it at least. */
+async function copy({ node, text }) {
   try {
     await navigator.clipboard.writeText(text);
     say(t("copied"));
   } catch {
+    getSelection().selectAllChildren(node);
     complain(t("notCopied"));
   }
 }

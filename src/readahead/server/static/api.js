@@ -3,11 +3,17 @@
 import { t } from "./i18n.js";
 import { told } from "./told.js";
 
+const OWN = { unreachable: () => t("unreachable"), cut: () => t("connectionEnded") };
+
+/** Return what went wrong in the language in use. @param {{said: string, code?: string}} error */
+export const wordsOf = ({ said, code = "" }) => OWN[code]?.() ?? told(said);
+
 export class ApiError extends Error {
-  /** @param {number} status @param {string} message @param {string} [code] */
-  constructor(status, message, code = "") {
-    super(told(message));
+  /** @param {number} status @param {string} said by the server @param {string} [code] */
+  constructor(status, said, code = "") {
+    super(wordsOf({ said, code }));
     this.status = status;
+    this.said = said;
     this.code = code;
   }
 }
@@ -36,7 +42,11 @@ export async function send(method, path, { json, body, signal } = {}) {
 }
 
 function unreachable(error) {
-  throw error.name === "AbortError" ? error : new ApiError(0, t("unreachable"), "unreachable");
+  throw error.name === "AbortError" ? error : new ApiError(0, "", "unreachable");
+}
+
+function cut(error) {
+  throw error.name === "AbortError" ? error : new ApiError(0, "", "cut");
 }
 
 export const get = async (path, signal) => (await send("GET", path, { signal })).json();
@@ -71,7 +81,7 @@ export async function* events(response, { needsDone = false } = {}) {
   const split = eventSplitter();
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await reader.read().catch(cut);
       if (done) break;
       for (const data of split(value)) {
         if (data === "[DONE]") return;
@@ -83,5 +93,5 @@ export async function* events(response, { needsDone = false } = {}) {
   } finally {
     reader.cancel().catch(() => {});
   }
-  if (needsDone) throw new ApiError(0, t("connectionEnded"), "cut");
+  if (needsDone) throw new ApiError(0, "", "cut");
 }

@@ -1,17 +1,19 @@
 /** The conversation: what is typed, asked, stopped and asked again. */
 
 import { AnswerView } from "./answer.js";
-import { ask, isForgotten } from "./ask.js";
+import { ask } from "./ask.js";
 import { byId, complain, el, handFocus, say } from "./dom.js";
+import { Follower } from "./follower.js";
 import { t } from "./i18n.js";
+import { Line } from "./line.js";
 import { choice, choose, scopeAndSettings } from "./preferences.js";
+import { scopeName } from "./scope.js";
 import { Session } from "./session.js";
-import { chats, keepChat } from "./store.js";
+import { chatOf, keepTurn } from "./store.js";
 import { Strip } from "./strip.js";
 import { welcome } from "./welcome.js";
 
-const MAX_STROKES = 400;
-const FOLLOW_PX = 120; // from the end, within which the page goes along with the text
+/** @typedef {import("./store.js").Turn} Turn */
 
 export class Chat {
   /** @param {() => void} changed called when the history has changed */
@@ -19,31 +21,21 @@ export class Chat {
     this.changed = changed;
     this.session = new Session();
     this.strip = new Strip(this, (status) => this.#suggest(status.suggestions ?? []));
+    this.line = new Line({ typed: (text) => this.#typed(text), entered: () => this.#submit() });
+    this.follower = new Follower(byId("turns"));
     this.stopper = null;
     this.renew();
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.submit();
+      this.#submit();
     });
     byId("stop").addEventListener("click", () => this.stop());
-    const line = this.line;
-    line.addEventListener("input", () => this.#typed());
-    line.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        this.submit();
-      }
-    });
+    document.addEventListener("choice", () => this.#readAnew());
   }
 
-  get line() {
-    return /** @type {HTMLTextAreaElement} */ (byId("question"));
-  }
-
+  /** The exchanges that further questions may refer to. */
   get exchanges() {
-    return this.turns
-      .filter((turn) => turn.answer.text && !turn.answer.stopped)
-      .map((turn) => ({ question: turn.question, answer: turn.answer.text }));
+    return this.turns.filter(isWhole).map(exchangeOf);
   }
 
   /** Begin a conversation, or go on with a past one. @param {import("./store.js").Chat} [chat] */
@@ -53,17 +45,30 @@ export class Chat {
     this.session.forget();
     this.strip.rest();
     this.id = chat?.id ?? `${Date.now()}-${Math.random()}`; // randomUUID needs https
+    /** @type {Turn[]} */
     this.turns = chat?.turns ?? [];
-    this.strokes = [];
     choose({ document: "" });
     this.#suggest([]);
     this.draw();
   }
 
+  /** Take over what is kept of this conversation by now. */
+  adopt() {
+    this.turns = chatOf(this.id)?.turns ?? [];
+    this.draw();
+  }
+
+  /** Another page has changed what is kept; an answer that is being written joins that as it ends. */
+  hear() {
+    const kept = chatOf(this.id);
+    const isOther = kept && JSON.stringify(kept.turns) !== JSON.stringify(this.turns);
+    if (isOther && !this.stopper) this.adopt();
+  }
+
   /** Draw all turns anew. */
   draw() {
     const views = this.turns.map((turn) => {
-      const view = this.#view(turn.question, turn.scope);
+      const view = this.#view(turn);
       view.whole(turn);
       return view.node;
     });
@@ -77,76 +82,76 @@ export class Chat {
     this.stopper?.abort();
   }
 
-  /** Ask what stands in the line, or `question`. */
-  async submit(question = this.line.value.trim()) {
+  /** Ask what stands in the line. */
+  #submit() {
+    const question = this.line.text.trim();
     if (!question || this.stopper) return;
-    const turn = { question, answer: {}, strokes: this.#strokesUntil(performance.now()), scope: scopeName() };
-    const view = this.#view(question, turn.scope);
-    if (!this.turns.length) byId("turn-list").replaceChildren();
-    byId("turn-list").append(view.node);
-    view.node.scrollIntoView({ block: "start" });
-    this.#clearLine();
-    this.#busy(new AbortController());
-    say(t("thinking"));
-    this.writing = view;
-    const chat = { id: this.id, turns: this.turns }; // another may be open when it ends
+    const strokes = this.line.take();
+    this.strip.rest();
+    this.#ask({ question, strokes });
+  }
+
+  /** @param {{question: string, strokes?: number[][], replaced?: Turn|null}} asked */
+  async #ask({ question, strokes = [], replaced = null }) {
+    const turn = { question, answer: {}, strokes, scope: scopeName() };
+    const { id, turns, exchanges } = this; // another chat may be open when it ends
+    const { method } = choice();
+    const view = this.#begin(turn);
     try {
-      await this.#run(turn, view);
+      await this.#run(turn, view, method, exchanges);
     } catch (error) {
-      if (error.name === "AbortError") {
-        turn.answer = { text: view.said.text, stopped: true };
-        view.stopped();
-      } else view.failed(error.message);
+      turn.answer = endedEarly(view, error);
       view.showEnd();
     } finally {
       this.#busy(null);
       this.writing = null;
     }
-    if (turn.answer.text || turn.answer.stopped) this.#keep(turn, chat);
+    if (this.id === id && method === "prefetch" && isWhole(turn)) {
+      this.session.knows([...exchanges, exchangeOf(turn)]);
+    }
+    this.#keep(turn, { id, turns, replaced });
+    this.strip.again();
     if (choice().method === "prefetch" && this.session.id) this.strip.watch();
   }
 
-  async #run(turn, view) {
-    for await (const event of this.#events(turn.question)) {
-      const isNear = nearEnd();
+  /** Show a question, and that it is being answered. */
+  #begin(turn) {
+    const view = this.#view(turn);
+    if (!this.turns.length) byId("turn-list").replaceChildren();
+    byId("turn-list").append(view.node);
+    view.node.scrollIntoView({ block: "start" });
+    this.follower.isNear = true;
+    this.#suggest([]);
+    this.#busy(new AbortController());
+    say(t("thinking"));
+    this.writing = view;
+    return view;
+  }
+
+  async #run(turn, view, method, exchanges) {
+    for await (const event of this.#events(turn.question, method, exchanges)) {
       if (!event.answer) view.push(event);
       else {
         turn.answer = { ...event.answer, text: view.said.text };
         view.done(turn);
       }
-      if (isNear) byId("turns").scrollTop = byId("turns").scrollHeight;
+      this.follower.follow();
     }
   }
 
-  /** Yield the events of an answer; once more, with all that was said, if the session is gone. */
-  async * #events(question) {
-    const { method } = choice();
+  #events(question, method, exchanges) {
     const { signal } = this.stopper;
-    if (method !== "prefetch") {
-      const { exchanges } = this;
-      const options = scopeAndSettings({ isFollowUp: exchanges.length > 0 });
-      yield* ask({ question, method, exchanges, ...options }, signal);
-      return;
-    }
-    const session = await this.#ready(signal);
-    try {
-      yield* ask({ question, method, session }, signal);
-    } catch (error) {
-      if (!isForgotten(error)) throw error;
-      this.session.lose(session);
-      yield* ask({ question, method, session: await this.#ready(signal) }, signal);
-    }
-  }
-
-  #ready(signal) {
-    return this.session.ensure(scopeAndSettings(), this.exchanges, signal);
+    if (method === "prefetch") return this.session.ask(question, scopeAndSettings(), exchanges, signal);
+    const options = scopeAndSettings({ isFollowUp: exchanges.length > 0 });
+    return ask({ question, method, exchanges, ...options }, signal);
   }
 
   /** Tell the server what stands in the line; called by the strip. */
   async type(text) {
     if (choice().method !== "prefetch" || (!text.trim() && !this.session.id)) return null;
-    if (this.stopper && this.session.isOther(scopeAndSettings())) return null; // the session answers
-    await this.#ready();
+    const options = scopeAndSettings();
+    if (this.stopper) return this.session.isOther(options) ? null : this.session.type(text); // it answers
+    await this.session.ensure(options, this.exchanges);
     return this.session.type(text);
   }
 
@@ -154,63 +159,53 @@ export class Chat {
     return choice().method === "prefetch" ? this.session.status() : null;
   }
 
-  #typed() {
-    const { value } = this.line;
-    this.strokes.push([performance.now(), value.length]);
-    if (!value) this.strokes = [];
-    fit(this.line);
-    byId("suggestions").hidden = Boolean(value) || !byId("suggestions").childElementCount;
+  #typed(text) {
+    byId("suggestions").hidden = Boolean(text) || !byId("suggestions").childElementCount;
     if (choice().method !== "prefetch") return;
-    this.strip.typed(value);
-    if (!value && this.turns.length) this.strip.watch();
+    this.strip.typed(text);
+    if (!text && this.turns.length) this.strip.watch();
   }
 
-  #strokesUntil(entered) {
-    const strokes = this.strokes.slice(-MAX_STROKES);
-    return strokes.map(([at, length]) => [Math.round(entered - at) / 1000, length]);
-  }
-
-  #clearLine() {
-    this.line.value = "";
-    this.strokes = [];
-    fit(this.line);
+  /** Method, documents or settings are others: what was read ahead is of no use. */
+  #readAnew() {
     this.strip.rest();
-    this.#suggest([]);
+    if (choice().method === "prefetch" && this.line.text.trim()) this.strip.typed(this.line.text);
   }
 
   /** @param {string[]} questions */
   #suggest(questions) {
     const place = byId("suggestions");
     const press = (question) => () => {
-      this.line.value = question;
-      this.submit();
+      this.line.text = question;
+      this.#submit();
     };
     if ([...place.children].map((one) => one.textContent).join("\n") === questions.join("\n")) return;
     handFocus(place, byId("turns"));
     place.replaceChildren(...questions.map((question) =>
       el("button", { type: "button", onclick: press(question) }, question)));
-    place.hidden = !questions.length || Boolean(this.line.value);
+    place.hidden = !questions.length || Boolean(this.line.text);
   }
 
-  #view(question, scope) {
-    const view = new AnswerView(question, { scope, retry: () => this.#retry(view, question) });
+  /** @param {Turn} turn */
+  #view(turn) {
+    const { question, scope } = turn;
+    const view = new AnswerView(question, { scope, retry: () => this.#retry(view, turn) });
     return view;
   }
 
   /** Ask again; what failed or was stopped makes room. */
-  #retry(view, question) {
+  #retry(view, turn) {
     if (this.stopper) {
       complain(t("busy"));
       return;
     }
-    const last = this.turns.at(-1);
-    const isUnfinished = !last || last.question !== question || last.answer.stopped;
-    if (isUnfinished && view.node === byId("turn-list").lastElementChild) {
+    const isReplaced = !isWhole(turn) && view.node === byId("turn-list").lastElementChild;
+    if (isReplaced) {
       handFocus(view.node, byId("turns"));
       view.node.remove();
-      if (last?.question === question && last.answer.stopped) this.turns.pop();
+      this.turns = this.turns.filter((other) => other !== turn);
     }
-    this.submit(question);
+    this.#ask({ question: turn.question, replaced: isReplaced ? turn : null });
   }
 
   /** @param {AbortController|null} stopper */
@@ -222,26 +217,32 @@ export class Chat {
     gone.hidden = true;
   }
 
-  #keep(turn, { id, turns }) {
-    if (turns.length && !chats().some((kept) => kept.id === id)) return; // it was removed
-    turns.push(turn);
-    keepChat({ id, title: turns[0].question.slice(0, 80), at: Date.now(), turns });
+  /** Keep a turn; of a conversation that was removed meanwhile it stays on the page only. */
+  #keep(turn, { id, turns, replaced }) {
+    const { text, stopped, failed } = turn.answer;
+    if (!text && !stopped && !failed) return;
+    const shown = this.id === id ? this.turns : turns;
+    const isRemoved = (shown.length || replaced) && !chatOf(id);
+    const all = isRemoved ? [...shown, turn] : keepTurn(id, turn, replaced);
+    if (this.id === id) {
+      this.turns = all;
+      if (all.length !== shown.length + 1) this.draw(); // another page has added some
+    }
     this.changed();
   }
 }
 
-/** Return the name of the document that the question is limited to, "" for all. */
-function scopeName() {
-  const { selectedOptions } = /** @type {HTMLSelectElement} */ (byId("scope"));
-  return choice().document ? selectedOptions[0]?.textContent ?? "" : "";
-}
+const isWhole = ({ answer }) => Boolean(answer.text) && !answer.stopped && !answer.failed;
+const exchangeOf = ({ question, answer }) => ({ question, answer: answer.text });
 
-function fit(line) {
-  line.style.height = "auto";
-  line.style.height = `${line.scrollHeight}px`;
-}
-
-function nearEnd() {
-  const turns = byId("turns");
-  return turns.scrollHeight - turns.scrollTop - turns.clientHeight < FOLLOW_PX;
+/** Show that an answer was stopped or failed; return what there is of it. */
+function endedEarly(view, error) {
+  const part = { text: view.said.text, citations: view.said.cited };
+  if (error.name === "AbortError") {
+    view.stopped();
+    return { ...part, stopped: true };
+  }
+  const failed = { said: error.said ?? error.message, code: error.code ?? "" };
+  view.failed(failed);
+  return { ...part, failed };
 }

@@ -46,6 +46,10 @@ export class CitedText {
     this.citations.set(citation.marker, citation);
   }
 
+  get cited() {
+    return [...this.citations.values()];
+  }
+
   /** Add a piece; what may be half a marker waits for the next one. */
   push(piece) {
     this.text += piece;

@@ -50,6 +50,7 @@ export function showKeys() {
       { class: "dialog-body", method: "dialog" },
       el("h2", { id: "keys-title" }, t("shortcuts")),
       el("dl", { class: "keys" }, ...rows),
+      el("p", { class: "small soft" }, t("keysMac")),
       el("div", { class: "dialog-actions" }, el("button", { class: "ghost", autofocus: true }, t("close"))),
     ),
   );

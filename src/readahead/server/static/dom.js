@@ -39,6 +39,9 @@ export function icon(name) {
   return svg("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 24 24" }, use);
 }
 
+/** Return whether a key belongs to the writing of a character; Safari tells so by its code only. */
+export const isComposing = (event) => event.isComposing || event.keyCode === 229;
+
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /** Tell a screen reader something that others see; what is said twice running is heard twice. */

@@ -51,13 +51,16 @@ export const EN = {
   stopped: "Stopped.",
   copy: "Copy",
   copied: "Copied.",
-  notCopied: "The browser does not let this page copy.",
+  notCopied: "The browser does not let this page copy. The answer is selected: copy it with Ctrl + C or ⌘ C.",
   retry: "Ask again",
   busy: "An answer is being written; stop it first.",
   unreachable: "The server cannot be reached.",
   connectionEnded: "The connection ended in mid-answer.",
   traceGone: "The trace of this answer is no longer kept.",
   documentGone: "This document is no longer in the library.",
+  documentChanged: "The document has changed since it was cited; it no longer says this here.",
+  newestOnly: "Only the newest {n} are listed",
+  scopeGone: "{name} is gone; all documents are asked again.",
   forgetLabel: "Remove from the history: {title}",
 
   readingAhead: "reading ahead",
@@ -258,7 +261,9 @@ export const EN = {
   delete: "Delete",
   deleteLabel: "Delete {name}",
   deleteQuestion: "Delete {name}?",
-  deleteDetail: "It is no longer found or cited from then on. This cannot be undone.",
+  deleteDetail:
+    "It is no longer found or cited from then on, and answers that cite it go from this browser’s history. " +
+    "This cannot be undone.",
   deleted: "{name} is deleted.",
   jobQueued: "waiting",
   jobRunning: "being read and indexed",
@@ -314,4 +319,5 @@ export const EN = {
   "keys.settings": "Settings",
   "keys.keys": "This list",
   "keys.timeline": "Move along the timeline",
+  keysMac: "On a Mac, Alt is Option; where one types, it writes characters as ever.",
 };

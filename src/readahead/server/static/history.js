@@ -7,7 +7,7 @@ import { chats, dropChat } from "./store.js";
 /**
  * Draw it.
  * @param {string} current the id of the conversation that is open
- * @param {(chat: import("./store.js").Chat) => void} open
+ * @param {(id: string) => void} open
  * @param {(id: string) => void} gone
  */
 export function drawHistory(current, open, gone) {
@@ -16,7 +16,7 @@ export function drawHistory(current, open, gone) {
     {},
     el(
       "button",
-      { type: "button", "aria-current": chat.id === current ? "true" : null, onclick: () => open(chat) },
+      { type: "button", "aria-current": chat.id === current ? "true" : null, onclick: () => open(chat.id) },
       el("span", {}, chat.title),
     ),
     el(

@@ -1,16 +1,18 @@
 /** Shows uploads while they are indexed, and what became of them, wherever one has been meanwhile. */
 
-import { events, get, send } from "./api.js";
+import { get } from "./api.js";
 import { byId, el, say } from "./dom.js";
 import { count, number, t } from "./i18n.js";
 import { told } from "./told.js";
 
-const PAUSE_MS = 1000; // before asking after a job whose events ended early; longer after failures
-const MAX_PAUSE_MS = 30_000;
+const FIRST_PAUSE_MS = 250; // before asking after the uploads; most are small
+const PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 30_000; // after failures
 const NUM_KEPT = 20; // that are over
 
 /** @type {Map<string, {job: any, item: HTMLElement}>} */
 const known = new Map();
+let isWatching = false;
 
 /** Draw the list, where there is a place for it. */
 export function drawJobs() {
@@ -22,19 +24,17 @@ export function drawJobs() {
 /** Show the uploads that the server has still to index, also those from before this page. */
 export async function resumeJobs() {
   const { data } = await get("/v1/jobs");
-  for (const job of data) if (!isOver(job)) followJob(job);
+  data.filter((job) => !isOver(job)).forEach(followJob);
 }
 
-/** Show a job, and follow it to its end; one that is known is followed already. */
-export async function followJob(job) {
+/** Show a job until it is over, and what became of it; one that is known is followed already. */
+export function followJob(job) {
   if (known.has(job.id)) return;
   known.set(job.id, { job, item: el("li", { class: "job" }) });
   dropOldest();
   drawJobs();
-  await follow(job.id);
-  const last = known.get(job.id)?.job;
-  if (last) say(summary(last));
-  document.dispatchEvent(new CustomEvent("documents"));
+  if (isOver(job)) end([job]);
+  else watch();
 }
 
 function dropOldest() {
@@ -42,31 +42,45 @@ function dropOldest() {
   for (const { job } of over.slice(0, -NUM_KEPT)) known.delete(job.id);
 }
 
-async function follow(id) {
-  if (isOver(known.get(id).job)) return;
-  try {
-    for await (const now of events(await send("GET", `/v1/jobs/${id}/events`))) note(now);
-  } catch { /* it is asked after */ }
-  let pauseMs = PAUSE_MS;
-  while (!isOver(known.get(id).job)) {
+const unfinished = () => [...known.values()].map(({ job }) => job).filter((job) => !isOver(job));
+
+/** Ask after all of them at once: a browser has six connections to a server, whatever they carry. */
+async function watch() {
+  if (isWatching) return;
+  isWatching = true;
+  for (let pauseMs = FIRST_PAUSE_MS; unfinished().length;) {
     await new Promise((resolve) => { setTimeout(resolve, pauseMs); });
+    const asked = unfinished();
     try {
-      note(await get(`/v1/jobs/${id}`));
+      note(asked, (await get("/v1/jobs?limit=1000")).data);
       pauseMs = PAUSE_MS;
-    } catch (error) {
-      if (error.status === 404) {
-        forget(id); // over for long
-        return;
-      }
-      pauseMs = Math.min(MAX_PAUSE_MS, 2 * pauseMs);
+    } catch {
+      pauseMs = Math.min(MAX_PAUSE_MS, 2 * Math.max(PAUSE_MS, pauseMs));
     }
   }
+  isWatching = false;
 }
 
-function note(job) {
-  const one = known.get(job.id);
-  one.job = job;
-  draw(one.item, job);
+/** Show what the server tells; what it tells of no more was over long ago. */
+function note(asked, listed) {
+  const told = new Map(listed.map((job) => [job.id, job]));
+  const ended = [];
+  for (const { id } of asked) {
+    const job = told.get(id);
+    if (!job) forget(id);
+    else {
+      known.get(id).job = job;
+      draw(known.get(id).item, job);
+    }
+    if (!job || isOver(job)) ended.push(job);
+  }
+  if (ended.length) end(ended);
+}
+
+function end(jobs) {
+  const last = jobs.filter(Boolean).at(-1);
+  if (last) say(summary(last));
+  document.dispatchEvent(new CustomEvent("documents"));
 }
 
 function forget(id) {

@@ -6,6 +6,7 @@ import { confirmed } from "./dialogs.js";
 import { byId, complain, el, handFocus, icon, say } from "./dom.js";
 import { count, date, number, t } from "./i18n.js";
 import { drawJobs, followJob, resumeJobs } from "./jobs.js";
+import { dropCiting } from "./store.js";
 import { openDocument, removedLine } from "./viewer.js";
 
 const DEBOUNCE_MS = 250;
@@ -173,6 +174,8 @@ async function drop(listed, name, item) {
     await remove(`/v1/documents/${encodeURIComponent(listed.id)}`);
     item.remove();
     say(t("deleted", { name }));
+    dropCiting(String(listed.id), listed.name);
+    document.dispatchEvent(new CustomEvent("chats"));
     document.dispatchEvent(new CustomEvent("documents"));
     byId("find").focus();
   } catch (error) {

@@ -1,19 +1,18 @@
 /** Begins the page: places, language, colours, keys. */
 
-import { get } from "./api.js";
-import { labelsOf } from "./citations.js";
 import { Chat } from "./chat.js";
 import { showKeys } from "./dialogs.js";
-import { byId, complain, el, handFocus, hush, icon } from "./dom.js";
+import { byId, complain, el, handFocus, hush, icon, isComposing } from "./dom.js";
 import { drawHistory } from "./history.js";
 import { switchLanguage, t, translate } from "./i18n.js";
 import { drawLibrary } from "./library.js";
 import { choice, choose, loadOffered, METHODS } from "./preferences.js";
+import { drawScope, loadScope } from "./scope.js";
 import { drawSettings } from "./settings.js";
-import { read, write } from "./store.js";
+import { chatOf, isOfChats, read, write } from "./store.js";
 
 const PLACES = ["chat", "library", "settings"];
-const MAX_SCOPE = 200; // documents offered to choose one from
+const isMac = /Mac|iP/.test(navigator.platform);
 const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 
 translate();
@@ -28,8 +27,9 @@ loadScope();
 function drawPast() {
   drawHistory(
     chat.id,
-    (past) => {
-      chat.renew(past);
+    (id) => {
+      const past = chatOf(id);
+      if (past && id !== chat.id) chat.renew(past); // else it is open: its answer is written on
       begin();
     },
     (id) => {
@@ -82,26 +82,6 @@ function drawChoice() {
   drawScope();
 }
 
-function drawScope() {
-  const { document: limit } = choice();
-  const scope = /** @type {HTMLSelectElement} */ (byId("scope"));
-  if (scope.options.length) scope.options[0].text = t("allDocuments");  // before the list comes
-  scope.value = limit;
-  scope.classList.toggle("limited", Boolean(limit));
-}
-
-async function loadScope() {
-  let listed = [];
-  try {
-    listed = (await get(`/v1/documents?limit=${MAX_SCOPE}`)).data;
-  } catch { /* the library says what is wrong */ }
-  if (!listed.some((one) => String(one.id) === choice().document)) choose({ document: "" });
-  const labels = labelsOf(listed.map((one) => one.name));
-  const options = listed.map((one, place) => el("option", { value: String(one.id) }, labels[place]));
-  byId("scope").replaceChildren(el("option", { value: "" }, t("allDocuments")), ...options);
-  drawScope();
-}
-
 /** @param {string} name "light", "dark", or "" for that of the system */
 function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
@@ -130,16 +110,28 @@ function openSide(isOpen) {
   if (isOpen) byId("new-chat").focus();
 }
 
+/** Go to a place, the focus as well. */
+function visit(name) {
+  const arrive = () => byId(`view-${name}`).focus();
+  if (place() === name) {
+    arrive();
+    return;
+  }
+  window.addEventListener("hashchange", arrive, { once: true });
+  location.hash = `#${name}`;
+}
+
 const KEYS = {
   KeyN: renew,
   KeyQ: begin,
   KeyC: begin,
-  KeyL: () => { location.hash = "#library"; },
-  KeyS: () => { location.hash = "#settings"; },
+  KeyL: () => visit("library"),
+  KeyS: () => visit("settings"),
   KeyK: showKeys,
 };
 
 function pressed(event) {
+  if (isComposing(event)) return;
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     const wasOpen = byId("side").classList.contains("open");
     openSide(false);
@@ -148,6 +140,7 @@ function pressed(event) {
   }
   if (!event.altKey || event.ctrlKey || event.metaKey || !(event.code in KEYS)) return;
   if (document.querySelector("dialog[open]")) return;
+  if (isMac && event.target.matches("input, textarea")) return; // there it writes letters: ł, @
   event.preventDefault();
   KEYS[event.code]();
 }
@@ -165,6 +158,15 @@ document.addEventListener("language", () => {
 });
 document.addEventListener("documents", loadScope);
 document.addEventListener("choice", drawChoice);
+document.addEventListener("chats", () => {
+  chat.adopt();
+  drawPast();
+});
+window.addEventListener("storage", (event) => {
+  if (!isOfChats(event)) return;
+  chat.hear();
+  drawPast();
+});
 byId("new-chat").addEventListener("click", renew);
 byId("new-chat-top").addEventListener("click", renew);
 byId("menu").addEventListener("click", () => openSide(true));
@@ -172,10 +174,8 @@ byId("scrim").addEventListener("click", () => openSide(false));
 byId("theme").addEventListener("click", () => theme(isDark() ? "light" : "dark"));
 byId("toast-close").addEventListener("click", hush);
 systemTheme.addEventListener("change", drawTheme);
+matchMedia("(max-width: 860px)").addEventListener("change", () => openSide(false)); // a tablet turned
 byId("language").addEventListener("click", switchLanguage);
 byId("show-keys").addEventListener("click", showKeys);
-byId("method").addEventListener("change", (event) => {
-  choose({ method: event.target.value });
-  chat.strip.rest();
-});
+byId("method").addEventListener("change", (event) => choose({ method: event.target.value }));
 byId("scope").addEventListener("change", (event) => choose({ document: event.target.value }));

@@ -1,27 +1,53 @@
 /** The server's session behind the conversation: made when first needed, anew when forgotten. */
 
 import { get, post, remove } from "./api.js";
-import { isForgotten, messagesOf } from "./ask.js";
+import { ask, isForgotten, messagesOf } from "./ask.js";
 
 export class Session {
   constructor() {
     this.id = "";
     this.key = "";
+    this.known = ""; // the exchanges that it knows
     /** @type {Promise<string>|null} */
     this.making = null;
     this.unwanted = new AbortController();
   }
 
   /**
-   * Return the id of a session for this scope and settings that knows the exchanges so far.
+   * Yield the events of an answer; once more, in a session made anew, if the server has lost it.
+   * @param {string} question
+   * @param {{documents?: string[], inject?: boolean, settings?: object}} options
+   * @param {{question: string, answer: string}[]} exchanges so far
+   * @param {AbortSignal} signal
+   */
+  async * ask(question, options, exchanges, signal, isAgain = false) {
+    const id = await this.ensure(options, exchanges, signal);
+    try {
+      yield* ask({ question, method: "prefetch", session: id }, signal);
+    } catch (error) {
+      if (isForgotten(error)) this.lose(id);
+      else if (!isRefusal(error) && this.id === id) this.forget(); // it knows half an answer now
+      if (isAgain || !isForgotten(error)) throw error;
+      yield* this.ask(question, options, exchanges, signal, true);
+    }
+  }
+
+  /** It has answered, and knows these exchanges by now. */
+  knows(exchanges) {
+    this.known = JSON.stringify(exchanges);
+  }
+
+  /**
+   * Return the id of a session for this scope and settings that knows just these exchanges.
    * @param {{documents?: string[], inject?: boolean, settings?: object}} options
    * @param {{question: string, answer: string}[]} exchanges
    * @param {AbortSignal} [signal] ends the waiting; the session is made all the same
    * @throws {DOMException} AbortError: the waiting was ended, or the session is forgotten meanwhile
    */
   async ensure(options, exchanges, signal) {
-    if (this.isOther(options)) this.forget();
+    if (this.isOther(options) || this.known !== JSON.stringify(exchanges)) this.forget();
     this.key = JSON.stringify(options);
+    this.knows(exchanges);
     if (this.id) return this.id;
     this.making ??= this.#make(options, exchanges);
     return unlessAborted(this.making, signal);
@@ -78,6 +104,9 @@ export class Session {
     }
   }
 }
+
+/** Return whether a question was turned away before it reached the session. */
+const isRefusal = (error) => error.status >= 400 && error.status < 500;
 
 async function make(options, exchanges) {
   const { id } = await post("/v1/sessions", {

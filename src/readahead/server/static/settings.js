@@ -75,24 +75,29 @@ function injectRow() {
 
 function settingRow(setting) {
   const id = `setting-${setting.name}`;
-  const own = choice().settings[setting.name];
-  const inUse = own ?? setting.value;
+  const own = () => choice().settings[setting.name];
+  const inUse = () => own() ?? setting.value;
+  const line = el("p", { class: "mono" });
   const row = el(
     "div",
-    { class: `setting${own === undefined ? "" : " changed"}` },
+    { class: "setting" },
     el(
       "div",
       {},
       el("label", { htmlFor: id }, t(`setting.${setting.name}`)),
       setting.schema.description && el("p", {}, sentence(told(setting.schema.description))),
-      el("p", { class: "mono" }, `${setting.name} = ${JSON.stringify(inUse)}`),
+      line,
     ),
-    control(setting, id, inUse, (value) => {
+    control(setting, id, inUse(), (value) => {
       setSetting(setting.name, same(value, setting.value) ? undefined : value);
-      row.replaceWith(settingRow(setting));
-      byId(id).focus();
+      show();
     }),
   );
+  const show = () => { // in place: the focus is on its way to where the reader sends it
+    row.classList.toggle("changed", own() !== undefined);
+    line.textContent = `${setting.name} = ${JSON.stringify(inUse())}`;
+  };
+  show();
   return row;
 }
 
@@ -114,9 +119,14 @@ function control(setting, id, value, change) {
 function numberInput(setting, kind, id, value, change) {
   const range = closed(kind);
   const set = ({ target }) => {
-    if (target.value === "" && !target.validity.badInput) change(setting.value);
-    else if (accepts(range, target.valueAsNumber)) change(target.valueAsNumber);
-    else refuse(target, inWords(range));
+    const isEmpty = target.value === "" && !target.validity.badInput;
+    if (!isEmpty && !accepts(range, target.valueAsNumber)) {
+      refuse(target, inWords(range));
+      return;
+    }
+    accept(target);
+    if (isEmpty) target.value = setting.value ?? "";
+    change(isEmpty ? setting.value : target.valueAsNumber);
   };
   return el("input", {
     type: "number", id, min: String(range.minimum ?? range.exclusiveMinimum ?? ""),
@@ -136,11 +146,18 @@ function closed(kind) {
 
 /** Mark a field whose value is not kept, and say what may stand in it. */
 function refuse(input, reason) {
+  accept(input);
   const id = `${input.id}-bad`;
-  byId(id)?.remove();
   input.setAttribute("aria-invalid", "true");
   input.setAttribute("aria-describedby", id);
   input.previousElementSibling.append(el("p", { class: "bad", id, role: "alert" }, reason));
+}
+
+/** Take the mark away. */
+function accept(input) {
+  byId(`${input.id}-bad`)?.remove();
+  input.removeAttribute("aria-invalid");
+  input.removeAttribute("aria-describedby");
 }
 
 /** Say which numbers a schema takes. */

@@ -38,6 +38,7 @@ export class Strip {
     this.numFailed = 0; // in a row
     this.from = 0; // when asking may go on after a failure
     this.titles = "";
+    this.round = 0; // what was sent in an earlier one counts for nothing
     document.addEventListener("visibilitychange", () => this.#isOver || this.#plan(0));
     document.addEventListener("choice", () => this.#succeeded()); // what failed may go by now
   }
@@ -51,9 +52,17 @@ export class Strip {
     if (!text.trim()) this.#show(null);
   }
 
+  /** Tell the server once more what stands in the line: it is for another session by now. */
+  again() {
+    this.round += 1;
+    this.sent = "";
+    if (this.text.trim()) this.typed(this.text);
+  }
+
   /** The line was sent, or reading ahead is off: show nothing, ask nothing. */
   rest() {
     clearTimeout(this.timer);
+    this.round += 1;
     this.text = this.sent = "";
     this.until = 0;
     this.#succeeded();
@@ -78,18 +87,18 @@ export class Strip {
   async #send() {
     if (this.isSending) return; // what is under way looks again when it is back
     this.isSending = true;
-    const text = this.text;
+    const { text, round } = this;
     try {
       const isNew = text !== this.sent;
       const status = isNew ? await this.typist.type(text) : await this.typist.status();
       this.#succeeded();
-      if (status && text === this.text) this.#news(status);
+      if (status && text === this.text && round === this.round) this.#news(status);
     } catch (error) {
       if (error.name !== "AbortError") this.#failed();
-      if (text === this.text) this.until = 0;
+      if (text === this.text && round === this.round) this.until = 0;
     } finally {
       this.isSending = false;
-      this.sent = text; // what failed, too: a guess costs nothing, the next stroke makes another
+      if (round === this.round) this.sent = text; // what failed, too: a guess costs nothing, the next stroke makes another
     }
     if (this.text !== this.sent) this.#plan(0);
     else if (!this.#isOver) this.#plan(this.#pauseMs());

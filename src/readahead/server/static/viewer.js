@@ -11,27 +11,42 @@ const NUM_AFTER = 60;
 
 /** @typedef {{kind: string, heading: string[], page: number|null, start: number, end: number}} Block */
 
+/** @typedef {{start?: number, end?: number, text?: string, passage_id?: string}} Span */
+
 /**
  * Open a document.
  * @param {string} id
- * @param {{start?: number, end?: number}} [span] in code points; none: from its beginning
+ * @param {Span} [span] in code points, of the version that was cited; none: from its beginning
  */
 export async function openDocument(id, span = {}) {
   let told;
+  let isAsCited;
   try {
     told = await get(`/v1/documents/${encodeURIComponent(id)}`);
+    isAsCited = await isUnchanged(told.text, span);
   } catch (error) {
     complain(error.status === 404 ? t("documentGone") : error.message);
     return;
   }
   const dialog = /** @type {HTMLDialogElement} */ (byId("viewer"));
-  const reader = new Reader(told, span);
-  dialog.replaceChildren(head(told, reader.block, dialog), reader.node);
+  const reader = new Reader(told, isAsCited ? span : {});
+  dialog.replaceChildren(head(told, reader.block, dialog, isAsCited), reader.node);
   if (!dialog.open) dialog.showModal();
   reader.goToSpan();
 }
 
-function head(told, block, dialog) {
+/** Return whether a text still says what was cited: the document may be another by now. */
+async function isUnchanged(text, span) {
+  const cited = span.text === undefined && span.passage_id ? await passage(span.passage_id) : span;
+  if (!cited) return false;
+  if (cited.text === undefined) return true;
+  const units = utf16Offsets(text, [cited.start, cited.end]);
+  return text.slice(units.get(cited.start), units.get(cited.end)) === cited.text;
+}
+
+const passage = (id) => get(`/v1/passages/${encodeURIComponent(id)}`).catch(() => null);
+
+function head(told, block, dialog, isAsCited) {
   const removed = Object.entries(told.removed ?? {});
   const place = [
     block?.page ? t("page", { page: block.page }) : "",
@@ -45,6 +60,7 @@ function head(told, block, dialog) {
       {},
       el("h2", { id: "viewer-title" }, baseName(told.document)),
       place.length > 0 && el("p", { class: "small", id: "viewer-place" }, place.join(" · ")),
+      !isAsCited && el("p", { class: "small changed", role: "alert" }, t("documentChanged")),
       removed.length > 0 && el("p", { class: "small soft" }, removedLine(removed)),
     ),
     el(
