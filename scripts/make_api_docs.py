@@ -17,7 +17,7 @@ from readahead.config import ServerConfig
 from readahead.server.problems import TYPES
 from readahead.server.schemas.answershapes import Answered, AnswerTiming, AnswerUsage, Cited
 from readahead.server.schemas.openapi import ERRORS
-from readahead.server.schemas.requests import LIMITS, SETTINGS
+from readahead.server.schemas.settings import LIMITS, SETTINGS
 from readahead.server.schemas.shapes import Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"

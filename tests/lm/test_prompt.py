@@ -82,6 +82,8 @@ def test_the_first_that_does_not_fit_is_shortened_at_a_sentence() -> None:
 def test_a_question_that_alone_does_not_fit_is_an_error() -> None:
     with pytest.raises(ContextOverflow, match=r"question takes \d+ tokens; there is room for \d+"):
         build_prompt(TOKENIZER, "x" * 3000, PASSAGES, max_tokens=2000)
+    with pytest.raises(ContextOverflow, match=r"there is room for 0\."):  # beside a long answer
+        build_prompt(TOKENIZER, "When?", PASSAGES, max_tokens=0)
 
 
 def test_the_same_passages_in_front_give_the_same_tokens() -> None:

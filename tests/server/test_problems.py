@@ -27,11 +27,12 @@ def test_lone_surrogates_in_a_problem_can_be_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("path", "param", "body"),
     [
-        ("/v1/sessions", {"settings": {"\ud800": 1}}),
+        ("/v1/sessions", "settings.\ufffd", {"settings": {"\ud800": 1}}),
         (
             "/v1/chat/completions",
+            "readahead.settings.\ufffd",
             {
                 "model": "readahead",
                 "messages": [{"role": "user", "content": "How?"}],
@@ -41,12 +42,12 @@ def test_lone_surrogates_in_a_problem_can_be_sent() -> None:
     ],
 )
 def test_a_setting_whose_name_is_no_text_is_refused(
-    client: TestClient, path: str, body: dict[str, object]
+    client: TestClient, path: str, param: str, body: dict[str, object]
 ) -> None:
     headers = {"Content-Type": "application/json"}
     response = client.post(path, content=json.dumps(body), headers=headers)
     assert response.status_code == 400
-    assert response.json()["error"]["param"] == "readahead.settings.\ufffd"
+    assert response.json()["error"]["param"] == param
 
 
 @pytest.mark.parametrize(
@@ -110,10 +111,12 @@ def test_settings_that_do_not_go_together_are_the_clients(client: TestClient) ->
         "messages": [{"role": "user", "content": "How deep is Lake Baikal?"}],
         "readahead": {"method": "rapid", "settings": settings},
     }
-    for path, body in (("chat/completions", asked), ("sessions", {"settings": settings})):
+    opened = {"method": "rapid", "documents": ["1"], "settings": settings}
+    for path, prefix, body in (("chat/completions", "readahead.", asked), ("sessions", "", opened)):
         response = client.post(f"/v1/{path}", json=body)
         error = response.json()["error"]
-        assert (response.status_code, error["param"]) == (400, "readahead.settings.tokens.mode")
+        assert (response.status_code, error["param"]) == (400, f"{prefix}settings.tokens.mode")
+        assert error["code"] == "invalid"
         assert "Set tokens.drafter to rag" in error["message"]
 
 

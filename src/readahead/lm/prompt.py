@@ -160,7 +160,8 @@ def _laid_out(
     room = max_tokens - num_before - num_asked
     if room < 0:
         raise ContextOverflow(
-            f"The question takes {num_asked} tokens; there is room for {max_tokens - num_before}.",
+            f"The question takes {num_asked} tokens; there is room for "
+            f"{max(0, max_tokens - num_before)}.",
             remedy="Ask a shorter question, or lower generation.max_new_tokens.",
         )
     first = len(context.passages) + 1

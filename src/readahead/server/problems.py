@@ -68,7 +68,7 @@ class Problem(Exception):
         status: Of HTTP.
         message: What, limit and remedy, in one line.
         param: The field that is at fault; None where it is none.
-        code: For programs.
+        code: For programs; "invalid" for a 400 where nothing else is said.
         headers: Beside the usual ones.
     """
 
@@ -85,7 +85,7 @@ class Problem(Exception):
         self.status = status
         self.message = storable(message)  # both may quote a request, and that any string of JSON
         self.param = param and storable(param)
-        self.code = code
+        self.code = code or ("invalid" if status == 400 else None)
         self.headers = dict(headers or {})
 
     @property
@@ -162,6 +162,8 @@ def _for_clients(remedy: str) -> str:
 def _invalid(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     where = [str(part) for part in first["loc"][1:]]  # without: body, query, path
+    if where[-1:] == ["[key]"]:  # the name in front of it is at fault
+        where.pop()
     if first["type"] == "json_invalid":
         return Problem(400, "The body is not JSON.", code="json_invalid")
     if first["type"] == "model_attributes_type" and not where:

@@ -209,10 +209,23 @@ def test_penalties_hold(openai: OpenAI, model: TransformersModel) -> None:
 
 
 def test_the_length_is_that_of_the_context_at_most(openai: OpenAI) -> None:
-    completion = complete(openai, prompt=[66] * 2040, max_tokens=100)
-    assert completion.usage is not None
-    assert completion.usage.completion_tokens <= 8
+    for more in ({}, {"max_tokens": 8}):
+        completion = complete(openai, prompt=[66] * 2040, **more)
+        assert completion.usage is not None
+        assert completion.usage.completion_tokens <= 8
     assert complete(openai, prompt=[66] * 2048, max_tokens=0, echo=True, logprobs=0)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(("num_tokens", "max_tokens"), [(2040, 9), (1, 5000), (2048, 1)])
+def test_a_length_that_does_not_fit_is_refused(
+    openai: OpenAI, num_tokens: int, max_tokens: int, is_stream: bool
+) -> None:
+    with pytest.raises(BadRequestError, match=f"{num_tokens} tokens") as caught:
+        complete(openai, prompt=[66] * num_tokens, max_tokens=max_tokens, stream=is_stream)
+    assert caught.value.code == "context_length_exceeded"
+    assert "2048" in str(caught.value)
+    assert max_tokens == 1 or "lower max_tokens" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +246,7 @@ def test_the_length_is_that_of_the_context_at_most(openai: OpenAI) -> None:
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": []}, "prompt"),
+        ({"stop": 5}, "stop"),
         ({"prompt": [[]]}, "prompt"),
         ({"prompt": ["a", ""]}, "prompt"),
         ({"prompt": ["a", 5]}, "prompt"),
@@ -250,7 +264,8 @@ def test_what_is_not_served_is_named(openai: OpenAI, given: dict[str, object], p
         complete(openai, **given)
     body = caught.value.body
     assert isinstance(body, dict)
-    assert str(body["param"]).split(".")[0] == param
+    assert body["param"] == param
+    assert body["code"] in ("invalid", "unsupported", "blank")
     assert body["type"] == "invalid_request_error"
     assert body["message"]
 

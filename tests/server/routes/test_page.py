@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from readahead.server.routes.page import FILES, STATIC, TYPES
-from readahead.server.schemas.requests import LIMITS, SETTINGS
+from readahead.server.schemas.settings import LIMITS, SETTINGS
 
 SCRIPTS = sorted(name for name in FILES if name.endswith(".js"))
 STYLES = sorted(name for name in FILES if name.endswith(".css"))
@@ -171,5 +171,9 @@ def test_settings_in_use_are_told(client: TestClient) -> None:
     assert settings["retrieval.k"]["schema"]["maximum"] == LIMITS["retrieval.k"]
     assert settings["drafts.preset"]["schema"]["enum"] == ["fast", "accurate"]
     for name, setting in settings.items():
-        body = {"settings": {name: setting["value"]}}
-        assert client.post("/v1/sessions", json=body).status_code == 200, name
+        assert setting["methods"] == list(SETTINGS[name])
+        for method in ("prefetch", "rapid"):
+            documents = ["1"] if method == "rapid" else []
+            body = {"method": method, "documents": documents, "settings": {name: setting["value"]}}
+            response = client.post("/v1/sessions", json=body)
+            assert response.status_code == (200 if method in setting["methods"] else 400), name

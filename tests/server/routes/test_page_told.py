@@ -20,7 +20,8 @@ from readahead.server.problems import Problem, problem_of
 from readahead.server.routes.page import FILES
 from readahead.server.routes.search import SearchRequest
 from readahead.server.routes.sessions import NewSession, Typing
-from readahead.server.schemas.requests import SETTINGS, ChatRequest, configured
+from readahead.server.schemas.requests import ChatRequest
+from readahead.server.schemas.settings import SETTINGS, configured
 
 SOURCES = Path(readahead.__file__).parent
 TABLE = "zhserver.js"

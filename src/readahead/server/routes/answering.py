@@ -14,7 +14,8 @@ from readahead.plain import sampling_params
 from readahead.reply import Event
 from readahead.server.problems import Problem, unsupported
 from readahead.server.schemas.dialogue import Dialogue
-from readahead.server.schemas.requests import ChatRequest, Extension, configured
+from readahead.server.schemas.requests import ChatRequest, Extension
+from readahead.server.schemas.settings import check_settings, configured
 from readahead.server.state import Tenant
 from readahead.session import Session
 
@@ -82,15 +83,18 @@ def check(chat: ChatRequest, dialogue: Dialogue) -> None:
             400,
             f"inject goes with the methods prefetch and plain, not with {extension.method}.",
             param="readahead.inject",
+            code="unsupported",
         )
     if extension.inject and extension.method == "plain" and dialogue.exchanges:
         raise Problem(
             400,
             "inject goes with earlier messages in the method prefetch only.",
             param="readahead.inject",
+            code="unsupported",
         )
     if extension.session is not None:
         _check_session(chat, extension, dialogue)
+    check_settings(extension.settings, extension.method, extension.prefix)
 
 
 def _check_drafts(chat: ChatRequest, dialogue: Dialogue) -> None:
@@ -152,7 +156,7 @@ def _engine(
     tenant: Tenant, chat: ChatRequest, extension: Extension, dialogue: Dialogue, index: int
 ) -> Engine:
     """Return the tenant's engine with the settings of this request."""
-    config = configured(tenant.engine.config, extension.settings)
+    config = configured(tenant.engine.config, extension.settings, extension.prefix)
     generation = chat.generation(config.generation, chat.max_new_tokens, index)
     system = "\n\n".join(filter(None, (generation.system, dialogue.system)))
     generation = generation.model_copy(update={"system": system})

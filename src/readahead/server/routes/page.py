@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from readahead.config import Config
 from readahead.server.problems import Problem
-from readahead.server.schemas.requests import LIMITS, SETTINGS
+from readahead.server.schemas.settings import LIMITS, SETTINGS
 from readahead.server.state import ServiceOf
 
 router = APIRouter()
@@ -75,10 +75,16 @@ def settings(service: ServiceOf) -> dict[str, object]:
 
 
 def _setting(config: Config, name: str) -> dict[str, object]:
-    """Return a setting: its value, and its type and range as JSON schema has them."""
+    """Return a setting: its value, its type and range as JSON schema has them, who reads it."""
     section = getattr(config, name.partition(".")[0])
     field = name.partition(".")[2]
     schema = type(section).model_json_schema()["properties"][field]
     if name in LIMITS:
         schema = schema | {"maximum": LIMITS[name]}
-    return {"object": "setting", "name": name, "value": getattr(section, field), "schema": schema}
+    return {
+        "object": "setting",
+        "name": name,
+        "value": getattr(section, field),
+        "methods": list(SETTINGS[name]),
+        "schema": schema,
+    }

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from readahead.errors import ContextOverflow
 from readahead.lm.batch import check_room
 from readahead.lm.model import TransformersModel
 from readahead.server.problems import Problem
@@ -48,18 +49,28 @@ def read_prompts(
     Args:
         model: What reads them.
         given: Of a request.
-        room: How many tokens may be missing behind a prompt until the context is full: 1 where
-            something is written, 0 where nothing is.
+        room: How many tokens must fit behind a prompt: as many as are asked for, 1 where that is
+            left open, 0 where nothing is written.
 
     Raises:
         Problem: 400, a prompt is empty, or has ids that the model does not know.
-        ContextOverflow: A prompt is too long for the model.
+        ContextOverflow: A prompt is too long for the model, or for it and the answer.
     """
     is_list = isinstance(given, list) and not isinstance(given[0], int)
     prompts = [_read(model, one) for one in (given if is_list else [given])]  # type: ignore[arg-type]
     for prompt in prompts:
+        _check_answer(model, len(prompt.token_ids), room)
         check_room(model, max(1, len(prompt.token_ids) - 1 + room))
     return prompts
+
+
+def _check_answer(model: TransformersModel, num_tokens: int, room: int) -> None:
+    if room > 1 and num_tokens + room > model.max_context_tokens:
+        raise ContextOverflow(
+            f"The prompt has {num_tokens} tokens, and max_tokens is {room}; the model's context "
+            f"holds {model.max_context_tokens}.",
+            remedy="Shorten it, or lower max_tokens.",
+        )
 
 
 def _read(model: TransformersModel, given: str | Sequence[int]) -> Prompt:

@@ -19,8 +19,9 @@ from readahead.retrieval.store import Store
 from readahead.server.problems import Problem
 from readahead.server.schemas.dialogue import SYSTEM, read_messages
 from readahead.server.schemas.fields import ShortText
-from readahead.server.schemas.requests import Message, configured, seeded
+from readahead.server.schemas.requests import Message
 from readahead.server.schemas.scope import Scope
+from readahead.server.schemas.settings import check_settings, configured, seeded
 from readahead.server.served import Place, Said, ServedSession
 from readahead.server.state import BRIEF, Tenant, TenantOf, caller_of, service_of
 from readahead.session import DocumentChat, Session
@@ -51,6 +52,7 @@ class Typing(BaseModel):
 def open_session(tenant: TenantOf, new: NewSession | None = None) -> dict[str, object]:
     """Open a conversation; its id goes with chat completions as ``readahead.session``."""
     new = new or NewSession()
+    check_settings(new.settings, new.method)
     config = configured(tenant.engine.config, new.settings)
     engine = tenant.engine.configured(seeded(config, secrets.randbits(63)))
     filter = new.filter(engine.knowledge.store)

@@ -50,7 +50,8 @@ def read_messages(messages: Sequence[Message]) -> Dialogue:
     if turns[0][0] != "user":
         raise Problem(400, "An answer stands before the first question.", param="messages")
     if not turns[-1][1].strip():
-        raise Problem(400, "The question is blank. Ask something.", param="messages")
+        blank = "The question is blank. Ask something."
+        raise Problem(400, blank, param="messages", code="blank")
     texts = [text for _, text in turns]
     exchanges = tuple(zip(texts[0:-1:2], texts[1:-1:2], strict=True))
     return Dialogue(texts[-1], system_text(messages), exchanges)

@@ -44,9 +44,11 @@ def _not_a_number(value: object) -> object:
     return value
 
 
-AnyText = Annotated[str, BeforeValidator(_mended)]
-"""Any string that JSON can hold; each lone surrogate becomes U+FFFD."""
-ShortText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), BeforeValidator(_mended)]
+Mended = BeforeValidator(_mended)
+"""Makes each lone surrogate of a string U+FFFD; stands behind the string's limits."""
+AnyText = Annotated[str, Mended]
+"""Any string that JSON can hold."""
+ShortText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), Mended]
 """What a person types into a line."""
 Off = Annotated[Literal[False], BeforeValidator(_not_a_number)]
 """What cannot be switched on; 0 is no false."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -12,16 +12,14 @@ from pydantic import (
     StrictBool,
     StrictFloat,
     StrictInt,
-    ValidationError,
     model_validator,
 )
 
-from readahead.config import Config, GenerationConfig
-from readahead.errors import ConfigError
-from readahead.rapid import drafts_by_model
-from readahead.server.problems import Problem, of_field, unsupported
-from readahead.server.schemas.fields import AnyText, Off, refused
+from readahead.config import GenerationConfig
+from readahead.server.problems import Problem, unsupported
+from readahead.server.schemas.fields import Mended, Off, refused, said_as
 from readahead.server.schemas.scope import Scope
+from readahead.server.schemas.settings import Method
 
 MAX_STOPS = 4
 MAX_TOKENS = 1_000_000
@@ -30,9 +28,13 @@ DECODING = (
     *("stop", "max_tokens", "max_completion_tokens"),
 )
 MAX_LABELS = 16  # [OpenAI], as the lengths of their names and values
-Key = Annotated[AnyText, Field(max_length=64)]
-Value = Annotated[AnyText, Field(max_length=512)]
+Key = Annotated[str, Field(max_length=64), Mended]
+Value = Annotated[str, Field(max_length=512), Mended]
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
+Stops = Annotated[
+    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)],
+    said_as("Input should be a text, or a list of at most 4, each of 1 to 1000 characters"),
+]
 
 
 class Strict(BaseModel):
@@ -59,11 +61,11 @@ class Sampling(Strict):
     seed: StrictInt | None = Field(None, ge=-(2**63), lt=2**63)
     frequency_penalty: StrictFloat | None = Field(None, ge=-2, le=2)
     presence_penalty: StrictFloat | None = Field(None, ge=-2, le=2)
-    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
+    stop: Stops | None = None
     n: StrictInt | None = Field(None, ge=1)
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
-    user: Annotated[AnyText, Field(max_length=1000)] | None = None
+    user: Annotated[str, Field(max_length=1000), Mended] | None = None
     metadata: Annotated[dict[Key, Value], Field(max_length=MAX_LABELS)] | None = None
     logit_bias: dict[str, StrictFloat] | None = None
 
@@ -80,6 +82,11 @@ class Sampling(Strict):
         """Return what the client calls this request, if anything."""
         named = {"user": self.user, "metadata": self.metadata}
         return {name: value for name, value in named.items() if value}
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether a stream is to tell what it used."""
+        return self.stream_options is not None and self.stream_options.include_usage
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -128,6 +135,12 @@ class Text(Strict):
     text: str
 
 
+Content = Annotated[
+    str | list[Text],
+    said_as('Input should be a text, or a list of {"type": "text", "text": "…"}'),
+]
+
+
 class Message(BaseModel):
     """One message of a conversation.
 
@@ -137,7 +150,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Text]
+    content: Content
     name: Annotated[None, refused("the model is told roles, no names")] = None
     refusal: None = None
     annotations: list[Any] | None = None
@@ -156,7 +169,9 @@ class Message(BaseModel):
 class Extension(Scope):
     """What only readahead takes."""
 
-    method: Literal["prefetch", "plain", "drafts", "rapid"] = "prefetch"
+    prefix: ClassVar[str] = "readahead."
+
+    method: Method = "prefetch"
     session: str | None = Field(None, max_length=100)
     inject: StrictBool | None = None
     settings: dict[str, Any] = {}
@@ -202,80 +217,3 @@ class ChatRequest(Sampling):
     def decoding(self) -> list[str]:
         """Return the fields that say how tokens are chosen, or how many."""
         return [name for name in DECODING if getattr(self, name) is not None]
-
-
-SETTINGS = (
-    "retrieval.k",
-    "inject.threshold",
-    "inject.placement",
-    "inject.max_injections",
-    "drafts.preset",
-    "drafts.strategy",
-    "drafts.num_passages",
-    "drafts.num_drafts",
-    "drafts.passages_per_draft",
-    "drafts.adaptive",
-    "drafts.with_rationale",
-    "drafts.threshold",
-    "drafts.also",
-    "drafts.max_refinements",
-    "drafts.max_depth",
-    "tokens.drafter",
-    "tokens.mode",
-    "tokens.eta",
-    "tokens.dynamic",
-    "tokens.weight",
-    "tokens.num_draft_tokens",
-    "tokens.in_plain",
-    "evidence.threshold",
-    "generation.top_k",
-    "generation.repetition_penalty",
-)
-"""What a request may set; the rest is the server's."""
-LIMITS = {"retrieval.k": 100, "drafts.num_passages": 100, "drafts.num_drafts": 32}
-"""So that one request does not take the server for itself."""
-
-
-def configured(config: Config, settings: dict[str, Any]) -> Config:
-    """Return ``config`` with a request's ``settings``.
-
-    Raises:
-        Problem: 400, a setting is not one that requests may set, is out of its range, or does not
-            go with another one.
-    """
-    sections: dict[str, BaseModel] = {}
-    for name, value in settings.items():
-        param = f"readahead.settings.{name}"
-        if name not in SETTINGS:
-            raise Problem(
-                400,
-                f"{name!r} cannot be set by a request. Those that can: {', '.join(SETTINGS)}.",
-                param=param,
-                code="unsupported",
-            )
-        if name in LIMITS and isinstance(value, int | float) and value > LIMITS[name]:
-            raise Problem(400, f"{name} may be at most {LIMITS[name]}.", param=param)
-        group, _, field = name.partition(".")
-        section = sections.get(group) or getattr(config, group)
-        try:
-            values = {**section.model_dump(), field: value}
-            sections[group] = type(section).model_validate(values, strict=True)
-        except ValidationError as error:
-            message = of_field(name, error.errors()[0]["msg"])
-            raise Problem(400, message, param=param) from None
-    config = config.model_copy(update=sections)
-    if "tokens" in sections:
-        try:
-            drafts_by_model(config)
-        except ConfigError as error:
-            param = "readahead.settings.tokens.mode"
-            raise Problem(400, str(error), param=param, code="invalid") from None
-    return config
-
-
-def seeded(config: Config, seed: int) -> Config:
-    """Return ``config`` with another seed where its answers are drawn; else as it is."""
-    if not config.generation.temperature:
-        return config
-    generation = config.generation.model_copy(update={"seed": seed})
-    return config.model_copy(update={"generation": generation})

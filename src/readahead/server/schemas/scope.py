@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead.retrieval.base import Filter
@@ -15,9 +17,14 @@ MAX_CONDITIONS = 32
 
 
 class Scope(BaseModel):
-    """Limits what may be shown; empty fields limit nothing."""
+    """Limits what may be shown; empty fields limit nothing.
+
+    Attributes:
+        prefix: Where these fields stand in the body, such as ``readahead.``.
+    """
 
     model_config = ConfigDict(extra="forbid")
+    prefix: ClassVar[str] = ""
 
     documents: list[str] = Field([], max_length=MAX_NAMES, description="names or ids")
     kinds: list[PassageKind] = Field([], max_length=16)
@@ -48,7 +55,7 @@ class Scope(BaseModel):
                 raise Problem(
                     404,
                     f"There is no document {given!r}; GET /v1/documents lists them.",
-                    param="documents",
+                    param=f"{self.prefix}documents",
                     code="NotFound",
                 )
             names.append(name)

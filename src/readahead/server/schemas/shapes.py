@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from readahead.server.schemas.settings import Method
 from readahead.server.spool import JobStatus
 from readahead.types import FinishReason, PassageKind
 
@@ -272,13 +273,14 @@ class Trace(Shape):
 
 
 class Setting(Shape):
-    """What a request may set: the value where it does not, and its type and range."""
+    """What a request may set: the value where it does not, who reads it, its type and range."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
     object: Literal["setting"]
     name: str
     value: Any
+    methods: list[Method] = Field(description="of answering, that read it")
     described: dict[str, Any] = Field(alias="schema")
 
 
