@@ -92,7 +92,8 @@ def _events(
 ) -> Generator[Part | _Used]:
     """Yield the parts of all choices, prompt by prompt, and what was used."""
     target = service.loaded.target
-    prompts = read_prompts(target, completion.prompt, room=int(completion.max_tokens != 0))
+    room = 1 if completion.max_tokens is None else completion.max_tokens
+    prompts = read_prompts(target, completion.prompt, room)
     num_read = sum(len(prompt.token_ids) for prompt in prompts)
     with bare_trace(service.loaded, "completion", num_read, service.saw) as trace:
         try:
