@@ -25,11 +25,18 @@ def test_chat_answers_every_line(cli: Cli, kb: Path, target: Path) -> None:
     # The third is too long for the tiny model: said, and the chat goes on.
     lines = f"\n{QUESTION}\n\n{'moon ' * 2000}\nWhat pulls the water?".encode()
     outcome = cli("chat", "--target", target, stdin=lines)
-    assert outcome.status == 0
+    assert outcome.status == 1
     assert outcome.err.startswith("Ask about 2 documents")
     assert outcome.err.count("first token") == 2
     assert outcome.err.count("error: ") == 1
     assert len(cli("trace", "--json").json["traces"]) == 3
+
+
+def test_a_line_that_is_not_utf8_is_a_failure_too(cli: Cli, kb: Path, target: Path) -> None:
+    outcome = cli("chat", "--target", target, stdin=b"\xff\xfe?\n" + QUESTION.encode())
+    assert (outcome.status, outcome.err.count("error: ")) == (1, 1)
+    assert outcome.err.count("first token") == 1
+    assert cli("chat", "--target", target, stdin=QUESTION.encode()).status == 0
 
 
 def test_chat_retrieves_again_if_it_is_asked_to(cli: Cli, kb: Path, target: Path) -> None:
@@ -44,7 +51,7 @@ def test_chat_talks_about_one_document(cli: Cli, kb: Path, target: Path) -> None
     lines = f"{QUESTION}\n\n{'moon ' * 2000}\nAnd what pulls it?".encode()
     flags = ["--method", "rapid", "--document", "docs/tides.md", "--target", target]
     outcome = cli("chat", *flags, stdin=lines)
-    assert outcome.status == 0
+    assert outcome.status == 1
     assert outcome.err.startswith("Ask about docs/tides.md; Ctrl-C")
     assert outcome.err.count("first token") == 2
     assert outcome.err.count("error: ") == 1

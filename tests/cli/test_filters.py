@@ -41,6 +41,16 @@ def test_documents_are_meant_by_name_file_folder_or_id(
     assert document_names(store, [given]) == names
 
 
+def test_an_id_that_is_a_folder_too_is_asked_about(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "kb")
+    for name in ("a.md", "1/b.md", "1/c.md"):
+        add(store, source(name, document(name, f"Text of {name}.")))
+    with pytest.raises(InputError, match=r"'1' is the id of 'a\.md', and a folder of 2 documents"):
+        document_names(store, ["1"])
+    assert document_names(store, ["1/"]) == document_names(store, ["./1"]) == ["1/b.md", "1/c.md"]
+    assert document_names(store, ["2"]) == ["1/b.md"]
+
+
 def test_a_name_without_its_folder_is_guessed_at(store: Store) -> None:
     with pytest.raises(NotFound, match=r"no document 'b\.md'\. Did you mean 'docs/deep/b\.md'\?"):
         document_names(store, ["b.md"])

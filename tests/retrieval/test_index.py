@@ -134,6 +134,23 @@ def test_reembed_ties_the_store_to_another_model(store: Store) -> None:
         store.check_embedder(HashingEmbedder())
 
 
+def test_what_is_added_during_reembed_is_embedded_too(store: Store) -> None:
+    """By another process, which still has the model of before."""
+    before = HashingEmbedder()
+    add_texts(store, before, a="A green light.")
+
+    class Slow(HashingEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            if self.num_encoded < 2:
+                name = f"meanwhile{self.num_encoded}"
+                add_texts(store, before, **{name: f"A light {name}."})
+            return super().embed_passages(texts)
+
+    assert reembed(store, Slow("other")) == 3
+    assert list(store.vector_ids()) == store.live_ids()
+    assert store.check() == []
+
+
 def test_reembed_of_an_empty_store_ties_it(store: Store, embedder: HashingEmbedder) -> None:
     assert reembed(store, embedder) == 0
     assert store.vectors(np.array([], dtype=np.int64)).shape == (0, 32)

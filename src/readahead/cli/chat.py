@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +30,7 @@ from readahead.cli.options import (
     of_tokens,
     settings,
 )
-from readahead.cli.output import note, one_line, print_answer, working
+from readahead.cli.output import DONE_WITH_FAILURES, note, one_line, print_answer, working
 from readahead.cli.questions import WAITED_FOR, awaited
 from readahead.errors import InputError
 from readahead.knowledge import KnowledgeBase
@@ -147,8 +147,7 @@ def _talk(knowledge: KnowledgeBase, documents: Sequence[str] | None) -> None:
     with session:
         note(f"Ask about {num_documents} documents; {KEYS}")
         read_line = _editor(session) if sys.stdin.isatty() else _read_piped
-        for question in _questions(read_line):
-            _answer(session, question)
+        _answer_all(session, read_line)
 
 
 def _talk_about_one(knowledge: KnowledgeBase, document: str) -> None:
@@ -159,30 +158,41 @@ def _talk_about_one(knowledge: KnowledgeBase, document: str) -> None:
 
         about = DocumentChat(Engine(knowledge), document)
     note(f"Ask about {one_line(document)}; {KEYS}")
-    for question in _questions(_plain_editor() if sys.stdin.isatty() else _read_piped):
-        _answer(about, question, WAITED_FOR[RAPID])
+    read_line = _plain_editor() if sys.stdin.isatty() else _read_piped
+    _answer_all(about, read_line, WAITED_FOR[RAPID])
 
 
-def _answer(session: Session | DocumentChat, question: str, waited_for: str = "Answering") -> None:
-    try:
-        print_answer(awaited(session.submit(question), waited_for))
-    except InputError as error:
-        note(f"error: {one_line(str(error))}")
-    except KeyboardInterrupt:
-        note("\nStopped. Ctrl-D ends.")
+def _answer_all(
+    session: Session | DocumentChat, read_line: Callable[[], str], waited_for: str = "Answering"
+) -> None:
+    """Answer the lines that are not blank, until there are no more.
 
-
-def _questions(read_line: Callable[[], str]) -> Iterator[str]:
-    """Yield the lines that are not blank."""
+    Raises:
+        typer.Exit: Some questions of a file or pipe could not be asked.
+    """
+    num_failed = 0
     with suppress(EOFError):
         while True:
             try:
-                question = read_line().strip()
+                if question := read_line().strip():
+                    _answer(session, question, waited_for)
             except InputError as error:
                 note(f"error: {one_line(str(error))}")
-                continue
-            if question:
-                yield question
+                num_failed += 1
+    if num_failed and not sys.stdin.isatty():
+        raise typer.Exit(DONE_WITH_FAILURES)
+
+
+def _answer(session: Session | DocumentChat, question: str, waited_for: str) -> None:
+    """Answer a question.
+
+    Raises:
+        InputError: It cannot be asked.
+    """
+    try:
+        print_answer(awaited(session.submit(question), waited_for))
+    except KeyboardInterrupt:
+        note("\nStopped. Ctrl-D ends.")
 
 
 def _read_piped() -> str:

@@ -53,13 +53,16 @@ def document_names(store: Store, given: Iterable[str], *, to_add: bool = False) 
         to_add: Whether what is missing may be wanted, and the error says how to add it.
 
     Raises:
+        InputError: One of them is the id of a document and a folder, too.
         NotFound: One of them means no document.
     """
     infos = store.documents()
     names: dict[str, None] = {}
     for text in given:
         path = shown_path(Path(text)) if text else ""  # ./notes//a.md was added as notes/a.md
-        found = _called(infos, text) or _called(infos, path) or _below(infos, path)
+        found = (
+            _called(infos, text) or _called(infos, path) or _numbered_or_below(infos, text, path)
+        )
         if not found:
             hint = f"; or add it: readahead add {shlex.quote(text)}" if to_add else ""
             alike = [info.name for info in infos if path and info.name.endswith(f"/{path}")]
@@ -74,7 +77,23 @@ def document_names(store: Store, given: Iterable[str], *, to_add: bool = False) 
 def _called(infos: Sequence[DocumentInfo], text: str) -> list[str]:
     by_name = [info.name for info in infos if info.name == text]
     by_file = [info.name for info in infos if info.source == text]
-    return by_name or by_file or [info.name for info in infos if str(info.id) == text]
+    return by_name or by_file
+
+
+def _numbered_or_below(infos: Sequence[DocumentInfo], id: str, folder: str) -> list[str]:
+    """Return the document with an id, or those below a folder.
+
+    Raises:
+        InputError: There are both, so that what is meant would have to be guessed.
+    """
+    numbered = [info.name for info in infos if str(info.id) == id]
+    below = _below(infos, folder)
+    if numbered and below:
+        raise InputError(
+            f"{id!r} is the id of {numbered[0]!r}, and a folder of {len(below)} documents.",
+            remedy=f"Give the document's name, or {id + '/'!r} for the folder.",
+        )
+    return numbered or below
 
 
 def _below(infos: Sequence[DocumentInfo], folder: str) -> list[str]:

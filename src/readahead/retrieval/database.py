@@ -86,8 +86,11 @@ class Database:
                 yield connection
 
     def flush(self) -> None:
-        """Move the log into the file and empty it, unless a reader still needs it."""
-        with self._explained(), suppress(apsw.BusyError):
+        """Move the log into the file and empty it.
+
+        Not while a reader needs it or the disk refuses: what it holds is kept, and moved later.
+        """
+        with self._explained(), suppress(apsw.BusyError, apsw.FullError, apsw.IOError):
             connection = self._connection()
             connection.set_busy_timeout(0)
             try:

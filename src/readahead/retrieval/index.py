@@ -187,16 +187,17 @@ def reembed(
         embedder: The model that the store is tied to afterwards.
         progress: Called with the numbers of texts that are done and that there are.
     """
-    passages = store.passages(store.live_ids())
-    texts = {content_hash(passage): embedded_text(passage) for passage in passages}
     vectors: dict[bytes, Vector] = {}
-    for keys in _by_length(list(texts), texts):
-        encoded = embedder.embed_passages([texts[key] for key in keys])
-        vectors.update(zip(keys, encoded, strict=True))
-        if progress is not None:
-            progress(len(vectors), len(texts))
-    store.replace_vectors(embedder, vectors)
-    return len(passages)
+    while True:  # another process may add passages meanwhile
+        passages = store.passages(store.live_ids())
+        texts = {content_hash(passage): embedded_text(passage) for passage in passages}
+        for keys in _by_length([key for key in texts if key not in vectors], texts):
+            encoded = embedder.embed_passages([texts[key] for key in keys])
+            vectors.update(zip(keys, encoded, strict=True))
+            if progress is not None:
+                progress(len(vectors), len(texts))
+        if store.replace_vectors(embedder, vectors):
+            return len(passages)
 
 
 def _by_length(keys: list[bytes], texts: Mapping[bytes, str]) -> list[list[bytes]]:

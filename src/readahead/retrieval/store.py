@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import apsw
 import numpy as np
@@ -151,16 +151,23 @@ class Store:
         self._drop_cache()
         return list(removed.values())
 
-    def replace_vectors(self, embedder: Embedder, vectors: Mapping[bytes, Vector]) -> None:
-        """Replace all vectors by these of ``embedder``, given by content hash."""
+    def replace_vectors(self, embedder: Embedder, vectors: Mapping[bytes, Vector]) -> bool:
+        """Replace all vectors by these of ``embedder``, given by content hash.
+
+        Returns:
+            Whether they were; not if passages have come meanwhile that have none among them.
+        """
         with self._database.write() as connection:
+            sql = f"SELECT id, hash FROM passages WHERE id IN ({select_live(None)[0]})"
+            live: dict[int, bytes] = dict(connection.execute(sql))
+            if any(hash not in vectors for hash in live.values()):
+                return False
             connection.execute("DELETE FROM vectors; DELETE FROM meta WHERE key = 'embedder'")
             self._tie(connection, embedder)
-            sql = f"SELECT id, hash FROM passages WHERE id IN ({select_live(None)[0]})"
-            live: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
-            changes.put_vectors(connection, dict(live), vectors)
+            changes.put_vectors(connection, live, vectors)
             _advance(connection)
         self._drop_cache()
+        return True
 
     # Documents and passages
 
