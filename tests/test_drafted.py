@@ -311,9 +311,21 @@ def test_after_three_failures_drafting_rests_and_is_tried_again(engine: Engine) 
     assert engine.breaker.state == "closed"
 
 
-def test_three_abstentions_in_a_row_let_plain_answers_step_in(engine: Engine) -> None:
+def test_abstentions_of_one_client_end_drafting_for_nobody(engine: Engine) -> None:
     scripted(engine, Scripted(silent))
-    assert [notes(engine)[0] for _ in range(4)] == ["drafts"] * 3 + ["plain"]
+    assert [engine.ask(QUESTION, method="drafts").abstained for _ in range(4)] == [True] * 4
+    assert engine.breaker.state == "closed"
+    assert notes(scripted(engine, Scripted(first_year)))[0] == "drafts"
+
+
+def test_markers_of_a_drafter_are_no_part_of_its_answer(engine: Engine) -> None:
+    scripted(engine, Scripted(lambda prompt: f"{first_year(prompt)} [1]"))
+    answer = engine.ask(QUESTION, method="drafts")
+    assert answer.audit["candidates"][0]["answer"] == "1846"  # type: ignore[index]
+    for one in answer.citations:
+        assert "1846" in one.text
+    answer = scripted(engine, Scripted(lambda _: "[1, 2]")).ask(QUESTION, method="drafts")
+    assert (answer.text, answer.abstained) == (UNCERTAIN, True)
 
 
 def test_a_question_too_long_for_the_drafter_is_no_failure_of_a_part(engine: Engine) -> None:

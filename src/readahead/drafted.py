@@ -142,11 +142,9 @@ class DraftedRun:
             self._breaker.failed(reason)
             self._trace.attributes["drafts_error"] = f"{type(error).__name__}: {told}"
             raise Failed(reason) from error
-        outcome = hop.outcome
-        if outcome.answers or not (outcome.is_cancelled or outcome.hits):
+        # To abstain is no failure: one client's strict threshold must not end drafting for all.
+        if not hop.outcome.is_cancelled:
             self._breaker.succeeded()
-        elif not outcome.is_cancelled:
-            self._breaker.failed("no draft passed")
         return hop
 
     def _hop(self, filter: Filter | None, cancelled: Cancelled) -> Hop:

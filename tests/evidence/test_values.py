@@ -69,6 +69,7 @@ def test_agreement(claimed: str, held: str) -> None:
         ("Less than 50 people", "54 people"),
         ("not more than 50 people", "54 people"),
         ("54 people", "under 50 people"),
+        ("up to 7 days", "up to five days"),
         ("cover 90 %", "cover 85 %"),
         ("discover 50", "discover 46"),
         ("9780306406157", "9780306406159"),

@@ -86,7 +86,8 @@ def test_recorded_drafts_are_those_of_the_run(contest: Contest, cases: list[Case
     for one in choice.rated:
         judged = recorded.judged[one.candidate.answer]
         assert one.judged is not None
-        assert judged.score == pytest.approx(one.judged.score, abs=1e-3)
+        assert judged.consistency == pytest.approx(one.judged.consistency, abs=1e-3)
+        assert judged.support == pytest.approx(one.judged.support, abs=1e-3)
 
 
 def test_recordings_are_kept(contest: Contest, cases: list[Case]) -> None:

@@ -79,9 +79,11 @@ class Value:
             return any(own and part and not _same_part(own, part) for own, part in pairs)
         if self.unit != claimed.unit:
             return bool(self.unit and claimed.unit) and self.parts == claimed.parts
-        # 3.10 is perhaps not 3.1, and 500 is no denial of "over 50".
-        is_open = self.parts == claimed.parts or _keeps_bound(self, claimed)
-        return not is_open and not _same_number(self, claimed)
+        if self.parts == claimed.parts:  # 3.10 is perhaps not 3.1, but no denial of it
+            return False
+        if self.bound != claimed.bound and _keeps_bound(self, claimed):
+            return False  # nor is 500 one of "over 50"
+        return not _same_number(self, claimed)
 
     def _is_unit_of(self, claimed: Value) -> bool:
         return not claimed.unit or not self.unit or claimed.unit == self.unit

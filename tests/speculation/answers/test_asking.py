@@ -42,6 +42,10 @@ TIDE = passage("The lighthouse was built in 1885. It is 31 metres high.")
         ("1885年。", "1885年", ""),
         ("Answer: Washington D.C.", "Washington D.C.", ""),
         ("Answer: J. R.", "J. R.", ""),
+        ("1885 [1]", "1885", ""),
+        ("Answer: “1885” [1][2].", "1885", ""),
+        ("1885年【1】。", "1885年", ""),
+        ("[1, 2]", "", ""),
         ("", "", ""),
         ("\n \n", "", ""),
         ("Answer:", "", ""),
@@ -108,7 +112,8 @@ def test_the_ids_of_a_prompt_say_its_text() -> None:
 @given(num=st.integers(1, 6), spare=st.integers(0, 400))
 def test_a_prompt_fits_and_shows_the_beginning(num: int, spare: int) -> None:
     passages = [passage(f"{i} is a number. It is a natural one. So be it.", i) for i in range(num)]
-    least = len(draft_prompt(TOKENIZER, "Which?", [], max_tokens=2000).token_ids)
+    sentence = [passage("0 is a number.")]
+    least = len(draft_prompt(TOKENIZER, "Which?", sentence, max_tokens=2000).token_ids)
     prompt = draft_prompt(TOKENIZER, "Which?", passages, max_tokens=least + spare)
     assert len(prompt.token_ids) <= least + spare
     for whole, shown in zip(passages, prompt.passages, strict=False):
@@ -121,6 +126,12 @@ def test_a_passage_that_does_not_fit_is_shortened_at_a_sentence() -> None:
     whole = len(draft_prompt(TOKENIZER, "When?", [TIDE], max_tokens=2000).token_ids)
     prompt = draft_prompt(TOKENIZER, "When?", [TIDE], max_tokens=whole - 1)
     assert [p.text for p in prompt.passages] == ["The lighthouse was built in 1885."]
+
+
+def test_a_draft_without_any_passage_is_an_error() -> None:
+    least = len(draft_prompt(TOKENIZER, "When?", [], max_tokens=2000).token_ids)
+    with pytest.raises(ContextOverflow, match="No sentence of the passages fits"):
+        draft_prompt(TOKENIZER, "When?", [passage("word " * 400)], max_tokens=least + 99)
 
 
 def test_a_question_that_does_not_fit_is_an_error() -> None:

@@ -42,6 +42,7 @@ def test_a_day_is_read_however_it_is_written(value: object) -> None:
     ("value", "expected"),
     [
         (2024, (2024, 1, 1)),
+        (2024.0, (2024, 1, 1)),
         ("2024", (2024, 1, 1)),
         ("c. 1890", (1890, 1, 1)),
         ("2024-05", (2024, 5, 1)),

@@ -4,7 +4,7 @@ import pytest
 
 from readahead.errors import ContextOverflow
 from readahead.lm.model import TransformersModel
-from readahead.speculation.answers.asking import CHINESE_DRAFT, ENGLISH_DRAFT
+from readahead.speculation.answers.asking import CHINESE_DRAFT, ENGLISH_DRAFT, read_draft
 from readahead.speculation.answers.drafts import Drafter, fault_of
 from readahead.trace import Trace
 from readahead.types import DraftFault
@@ -25,6 +25,7 @@ PASSAGES = [passage("The lighthouse was built in 1885.", 0), passage("It is whit
         ("", "empty"),
         ("—", "empty"),
         ("?!", "empty"),
+        (read_draft("[1, 2]")[0], "empty"),
         ("unknown", "refusal"),
         ("The passage does not say when.", "refusal"),
         ("未知", "refusal"),
@@ -44,6 +45,20 @@ def test_a_draft_that_cannot_be_the_answer_is_marked(answer: str, fault: DraftFa
 @pytest.mark.parametrize("question", ["?", "Who", "Paris", "Paris capital", "a", "谁？"])
 def test_what_holds_a_short_question_is_no_echo(question: str) -> None:
     assert fault_of(question, "Paris is the capital, says Dr. Who, 谁") == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("capital of France", "The capital of France is Paris"),
+        ("height of Mount Everest", "The height of Mount Everest is 8849 m"),
+        ("北京人口", "北京人口2189万"),
+        ("诸葛亮", "诸葛亮是蜀汉丞相"),
+    ],
+)
+def test_what_says_more_than_its_question_is_no_echo(question: str, answer: str) -> None:
+    assert fault_of(question, answer) == ""
+    assert fault_of(question, f"“{question}”") == "echo"
 
 
 def test_an_echo_is_found_in_either_language() -> None:

@@ -9,13 +9,11 @@ from sklearn.metrics import brier_score_loss
 from readahead.errors import InputError
 from readahead.speculation.answers.risk import (
     Point,
-    Thresholds,
     area_under,
     brier_score,
     calibration_error,
     risk_coverage,
     threshold_for,
-    thresholds,
 )
 
 probabilities = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))
@@ -79,12 +77,6 @@ def test_the_threshold_is_the_smallest_that_is_right_often_enough(
         if np.mean([is_right for value, is_right in pairs if value >= threshold]) >= accuracy
     ]
     assert found == min(good, default=None)
-
-
-def test_strict_answers_less_and_says_when_it_never_may() -> None:
-    points = curve((0.9, True), (0.8, True), (0.6, False), (0.5, True), (0.3, False), (0.2, False))
-    assert thresholds(points) == Thresholds(strict=0.8, lenient=0.5)
-    assert thresholds(curve((0.9, False), (0.1, False))) == Thresholds(None, None)
 
 
 @given(answers)

@@ -393,3 +393,50 @@ def test_a_hundred_pages_are_read_in_windows(tmp_path: Path) -> None:
     assert len(TOKENIZER.encode(whole)) > 50 * drafter.max_context_tokens / 2
     for held in outcome.choice.rated[0].candidate.held:
         assert whole[held.start : held.end] == held.text
+
+
+@pytest.mark.parametrize("preset", ["fast", "accurate"])
+@pytest.mark.parametrize("named", ["lenient", "strict"])
+@pytest.mark.parametrize("own", [Platt(1.0, -4.0), Platt(1.0, 1.0)])
+def test_thresholds_by_name_mean_the_same_on_the_users_own_scale(
+    preset: str, named: str, own: Platt
+) -> None:
+    options = config(preset=preset, threshold=named, adaptive=False)
+    shipped, calibrated = (
+        Speculator(Scripted(reading), Scripted(reading), options, calibration=one).answer(
+            QUESTION, HITS
+        )
+        for one in (None, own)
+    )
+    assert calibrated.threshold == pytest.approx(own.probability(shipped.threshold))
+    assert calibrated.answers[:1] == shipped.answers[:1]
+    if preset == "fast":
+        assert calibrated.answers == shipped.answers
+
+
+def test_copies_of_a_passage_are_one() -> None:
+    copies = hits(TEXTS[0], TEXTS[0], TEXTS[2])
+    drafts = [Draft("1885", (0,)), Draft("1885", (1,))]
+    assert not is_enough(QUESTION, drafts, copies)
+    assert is_enough(QUESTION, drafts, HITS)
+
+
+def test_the_verifier_is_told_the_rationale_if_there_is_to_be_one() -> None:
+    for with_rationale in (True, False):
+        model = Scripted(lambda _: "Rationale: It was built in 1885.\nAnswer: 1885")
+        options = config(preset="accurate", with_rationale=with_rationale, max_new_tokens=96)
+        Speculator(model, model, options).answer(QUESTION, HITS)
+        assert all(("It was built in 1885." in said) == with_rationale for _, said in model.scored)
+
+
+def test_a_judge_is_asked_no_more_once_it_is_cancelled() -> None:
+    asked: list[str] = []
+
+    def judge(claim: str, texts: Sequence[str]) -> float:
+        asked.append(claim)
+        return 0.5
+
+    model = Scripted(reading)
+    chooses = Speculator(model, model, config(adaptive=False), judge=judge)
+    outcome = chooses.answer(QUESTION, HITS, cancelled=lambda: bool(asked))
+    assert (len(asked), outcome.is_cancelled, outcome.answers) == (1, True, ())

@@ -64,6 +64,21 @@ def test_what_is_compared_is_asked_for_by_rule(question: str, parts: tuple[str, 
 @pytest.mark.parametrize(
     "question",
     [
+        "颐和园和故宫有什么区别？",
+        "中华人民共和国和美国有什么区别？",
+        "法兰西共和国与德意志联邦共和国哪个更大？",
+        "Compare Romeo and Juliet with Hamlet.",
+        "What is the difference between rock and roll and blues?",
+        "Which is older, make or break or Jaws?",
+    ],
+)
+def test_what_could_be_cut_at_several_places_is_not(question: str) -> None:
+    assert compared(question) == ()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
         NESTED,
         "When was the director of the film that won in 1994 born?",
         "What is the population of the birthplace of the author of Dracula?",

@@ -9,7 +9,7 @@ from readahead.lm.base import Cancelled, Scored, never
 from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt
 from readahead.speculation.answers.asking import CHINESE_DRAFT, ENGLISH_DRAFT
-from readahead.speculation.answers.verify import MIN_SUPPORT, Claim, Judged, Verifier
+from readahead.speculation.answers.verify import Claim, Judged, Verifier
 from readahead.trace import Trace
 from tests.speculation.answers.scripted import TOKENIZER, Scripted, passage, silent
 
@@ -91,12 +91,13 @@ def test_consistency_is_that_of_the_drafts_own_tokens(
 def test_a_long_answer_with_the_same_mean_scores_the_same() -> None:
     claims = [Claim("1885"), Claim("It was built in the year 1885 " * 9, "It says so. " * 5)]
     short, long = Verifier(Scripted(silent)).judge(QUESTION, claims)
-    assert short.score == pytest.approx(long.score)
+    assert short.consistency == pytest.approx(long.consistency)
+    assert short.support == long.support
 
 
 def test_an_empty_draft_scores_nothing() -> None:
     (judged,) = Verifier(Scripted(silent)).judge(QUESTION, [Claim("")])
-    assert judged.score == -math.inf
+    assert judged.consistency == -math.inf
 
 
 @pytest.mark.parametrize(
@@ -123,12 +124,6 @@ def test_support_is_asked_in_the_language_of_the_question() -> None:
     ((prompt, said),) = model.scored
     assert CHINESE_DRAFT.closed in prompt
     assert "理由是否支持答案？（是或否）" in said
-
-
-def test_the_score_is_the_product_of_both() -> None:
-    assert Judged(math.log(0.5), 0.5).score == pytest.approx(math.log(0.25))
-    assert Judged(-2.0, 0.5).score < Judged(-1.0, 0.5).score < Judged(-1.0, 0.9).score
-    assert Judged(-1.0, 0.0).score == pytest.approx(-1.0 + math.log(MIN_SUPPORT))
 
 
 def test_the_verifier_sees_passages_if_they_are_shown_and_writes_nothing() -> None:

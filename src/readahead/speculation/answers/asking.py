@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readahead.errors import ContextOverflow
+from readahead.evidence import Markers
 from readahead.lm.prompt import CHINESE, Part, Prompt, joined, num_tokens, passage_text, wording
 from readahead.lm.shorten import fit_passages
 from readahead.lm.tokenizer import Tokenizer
@@ -107,7 +108,7 @@ def draft_prompt(
         numbers: By which ``feedback`` speaks of the passages; they are counted from 1 otherwise.
 
     Raises:
-        ContextOverflow: The question does not fit, even without any passage.
+        ContextOverflow: The question does not fit, or not even a sentence of the passages with it.
     """
     words = draft_wording(question)
     head, tail = tokenizer.frame(words.reasoned if with_rationale else words.short)
@@ -127,6 +128,12 @@ def draft_prompt(
             remedy="Ask a shorter question, or lower drafts.max_new_tokens.",
         )
     shown = fit_passages(passages, lambda some: num_tokens(parts(some)) <= max_tokens)
+    if passages and not shown:
+        raise ContextOverflow(
+            f"No sentence of the passages fits beside the question into the {max_tokens} tokens "
+            "that the drafter has for both.",
+            remedy="Ask a shorter question, or lower drafts.max_new_tokens.",
+        )
     texts = [passage_text(*pair) for pair in zip(numbers, shown, strict=False)]
     all_parts = parts(shown)
     return Prompt(
@@ -161,8 +168,8 @@ def read_draft(text: str) -> tuple[str, str]:
 
 
 def _bare(said: str) -> str:
-    """Return an answer without the quotes, the markup and the full stop around it."""
-    bare = said.strip(_WRAPPING)
+    """Return an answer without its markers, and without quotes, markup and full stop around it."""
+    bare = Markers.read(said).text.strip(_WRAPPING)
     if preface := _PREFACE_RE.match(bare):
         bare = bare[preface.end() :].strip(_WRAPPING)
     is_abbreviation = re.search(r"(?:^|[\s.])\w\.$", bare)  # "Washington D.C." keeps its own

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from readahead.evidence.claims import Checker, Claim, Judge
+from readahead.lm.base import Cancelled, never
 from readahead.logistic import Logistic
 from readahead.speculation.answers.pool import Candidate
 from readahead.speculation.answers.signals import signals
@@ -85,8 +86,9 @@ def rate(
     model: Logistic | None = None,
     wrong: Logistic | None = None,
     judge: Judge | None = None,
+    cancelled: Cancelled = never,
 ) -> list[Rated]:
-    """Return the candidates with their probabilities, the most probable first.
+    """Return the candidates with their probabilities, the most probable first; none if cancelled.
 
     Args:
         question: As the user asked it.
@@ -98,12 +100,17 @@ def rate(
             being wrong, if there is one.
         wrong: From signals to probabilities of being wrong, beside ``model``.
         judge: A second opinion for the evidence checker.
+        cancelled: Asked before each candidate is checked.
     """
     if model is None:
         model = fitted("evidence" if judged is None else "verified")
         wrong = None if judged is None else fitted("verified_wrong")
     checker = Checker([hit.passage for hit in hits], judge=judge)
-    claims = [checker.check(one.answer, question=question) for one in candidates]
+    claims: list[Claim] = []
+    for one in candidates:
+        if cancelled():
+            return []
+        claims.append(checker.check(one.answer, question=question))
     told = signals(question, candidates, drafts, hits, claims, judged)
     rated = [
         Rated(

@@ -35,6 +35,8 @@ def read_date(value: object) -> datetime | None:
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 2024.0 of a spreadsheet
     try:
         text = " ".join(str(value)[:_MAX_LENGTH].split())
         return _unix_time(text) or _iso(text) or _written(text)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from readahead.evidence import is_refusal
+from readahead.evidence.terms import read_terms
 from readahead.lm.base import Cancelled, Generation, TextModel, never
 from readahead.lm.sample import SamplingParams
 from readahead.speculation.answers.asking import draft_prompt, draft_wording, read_draft
@@ -21,7 +22,6 @@ from readahead.trace import Trace
 from readahead.types import Draft, DraftAuthor, DraftFault, Passage
 
 MAX_ECHOED_WORDS = 6  # of the instructions; more is no coincidence
-MIN_QUESTION_WORDS = 3  # a name alone may well be part of its answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Drafter:
                 tokens computed: ``drafter_tokens``, or ``computed_tokens`` where the target drafts.
 
         Raises:
-            ContextOverflow: The question does not fit.
+            ContextOverflow: The question does not fit, or of some passages not even a sentence.
         """
         if not subsets:
             return []
@@ -130,10 +130,11 @@ def fault_of(question: str, answer: str, *, is_cut: bool = False) -> DraftFault:
 
 def _repeats(question: str, answer: str) -> bool:
     """Return whether an answer is the question, or what the drafter was told, said again."""
-    said, asked = _letters(answer), _letters(question)
-    if said == asked or (len(words(question)) >= MIN_QUESTION_WORDS and asked in said):
-        return True
     told = draft_wording(question)
+    said, asked = _letters(answer), _letters(question)
+    known = read_terms(question).content | read_terms(told.question).content
+    if said == asked or (asked and asked in said and read_terms(answer).content <= known):
+        return True
     is_long = len(words(answer)) > MAX_ECHOED_WORDS
     return is_long and said in _letters(f"{told.short} {told.reasoned}")
 

@@ -61,24 +61,6 @@ def threshold_for(points: Sequence[Point], accuracy: float) -> float | None:
     return min(reached, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Probabilities from which on to answer; None if answering does not reach the accuracy."""
-
-    strict: float | None
-    lenient: float | None
-
-
-def thresholds(
-    points: Sequence[Point], *, strict_accuracy: float = 0.9, lenient_accuracy: float = 0.7
-) -> Thresholds:
-    """Return the thresholds that reach these accuracies on the questions behind ``points``."""
-    return Thresholds(
-        strict=threshold_for(points, strict_accuracy),
-        lenient=threshold_for(points, lenient_accuracy),
-    )
-
-
 def calibration_error(
     probabilities: Sequence[float], correct: Sequence[bool], *, num_bins: int = 10
 ) -> float:

@@ -239,13 +239,15 @@ class Speculator:
         threshold = self._config.threshold
         if not isinstance(threshold, str):
             return threshold
-        return thresholds(self.model)["strict" if is_lacking else threshold]
+        return self._told(thresholds(self.model)["strict" if is_lacking else threshold])
 
     @property
     def also(self) -> float | None:
         """Return the probability from which on to give further answers; None: by their gain."""
         also = self._config.also
-        return thresholds(self.model).get("also") if also is None else also
+        if also is None and "also" in thresholds(self.model):
+            return self._told(thresholds(self.model)["also"])
+        return also
 
     @property
     def model(self) -> str:
@@ -315,24 +317,46 @@ class Speculator:
         drafts, num_saved = tuple(written), max(0, num_most - len(written))
         outcome = replace(asked.before, drafts=drafts, choice=Choice(), feedback=feedback)
         candidates = pool(asked.question, drafts, asked.passages)
-        judged = None if asked.cancelled() else self._judged(asked, candidates)
+        judged = None if asked.cancelled() else self._judged(asked, candidates, drafts)
         if asked.cancelled():
             return replace(outcome, is_cancelled=True)
         rated = self._calibrated(
-            rate(asked.question, candidates, drafts, asked.hits, judged, judge=self._judge)
+            rate(
+                asked.question,
+                candidates,
+                drafts,
+                asked.hits,
+                judged,
+                judge=self._judge,
+                cancelled=asked.cancelled,
+            )
         )
+        if asked.cancelled():
+            return replace(outcome, is_cancelled=True)
         harm = thresholds(self.model).get("harm", 0.0)
         choice = choose(rated, threshold=outcome.threshold, also=self.also, harm=harm)
         return replace(outcome, choice=choice, num_saved=num_saved)
 
-    def _judged(self, asked: _Asked, candidates: Sequence[Candidate]) -> list[Judged] | None:
+    def _judged(
+        self, asked: _Asked, candidates: Sequence[Candidate], drafts: Sequence[Draft]
+    ) -> list[Judged] | None:
         if self._config.preset == "fast":
             return None
-        claims = [Claim(candidate.answer) for candidate in candidates]
+        claims = [self._claim(candidate, drafts) for candidate in candidates]
         passages = asked.passages if self._config.with_passages else ()
         return self._verifier.judge(
             asked.question, claims, passages, cancelled=asked.cancelled, trace=asked.trace
         )
+
+    def _claim(self, candidate: Candidate, drafts: Sequence[Draft]) -> Claim:
+        """Return an answer, with the rationale of its first draft if one was asked for."""
+        is_reasoned = self._config.with_rationale
+        return Claim(candidate.answer, drafts[candidate.drafts[0]].rationale if is_reasoned else "")
+
+    def _told(self, probability: float) -> float:
+        """Return the user's own probability for one of the shipped model."""
+        told = self._calibration
+        return probability if told is None else told.probability(probability)
 
     def _calibrated(self, rated: Sequence[Rated]) -> list[Rated]:
         """Return the answers with the user's own probabilities, the most probable first.
@@ -341,21 +365,21 @@ class Speculator:
         """
         if self._calibration is None:
             return list(rated)
-        told = self._calibration.probability
-        own = [replace(one, probability=told(one.probability)) for one in rated]
+        own = [replace(one, probability=self._told(one.probability)) for one in rated]
         return sorted(own, key=lambda one: -one.probability)
 
 
 def is_enough(
     question: str, drafts: Sequence[Draft], hits: Sequence[Hit], min_held: int = MIN_FIRST_HELD
 ) -> bool:
-    """Return whether the first drafts agree, and ``min_held`` passages hold what they say."""
+    """Return whether the first drafts agree, and ``min_held`` passages hold what they say.
+
+    Copies of a passage count as one.
+    """
     candidates = pool(question, drafts, [hit.passage for hit in hits])
-    return (
-        len(candidates) == 1
-        and len(candidates[0].drafts) == len(drafts)
-        and len(candidates[0].held) >= min_held
-    )
+    if len(candidates) != 1 or len(candidates[0].drafts) != len(drafts):
+        return False
+    return len({hits[held.place].passage.text for held in candidates[0].held}) >= min_held
 
 
 @cache

@@ -34,9 +34,16 @@ CHINESE_SPLIT = (
     "《大白鲨》的导演是谁？\n#1的妻子是谁？"
 )
 
-_A_AND_B = r"(?P<a>[^,，?？]{1,80}?)(?:,? (?:and|with|to|versus|vs\.?) )(?P<b>[^,，?？]{1,80}?)"
-_A_OR_B = r"(?P<a>[^,，?？]{1,80}?),? or (?P<b>[^,，?？]{1,80}?)"
-_ZH_PAIR = r"(?P<a>[^，,。？?的]{1,30}?)(?:和|与|跟)(?P<b>[^，,。？?的]{1,30}?)"
+
+def _pair(between: str) -> str:
+    """Return the pattern of two things with one such word between them, and none within either."""
+    thing = rf"(?:(?! (?:{between}) )[^,，?？]){{1,80}}?"
+    return rf"(?P<a>{thing}),? (?:{between}) (?P<b>{thing})"
+
+
+_A_AND_B = _pair(r"and|with|to|versus|vs\.?")
+_A_OR_B = _pair("or")
+_ZH_PAIR = r"(?P<a>[^，,。？?的和与跟]{1,30}?)[和与跟](?P<b>[^，,。？?的和与跟]{1,30}?)"
 # What compares two things, and what to ask about either of them.
 _RULES = tuple(
     (re.compile(rf"\W*{pattern}\s*[.。?？!！]*\s*", re.IGNORECASE), asked)

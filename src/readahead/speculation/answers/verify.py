@@ -25,8 +25,6 @@ from readahead.speculation.answers.asking import DraftWording, draft_prompt, dra
 from readahead.trace import Trace
 from readahead.types import Passage
 
-MIN_SUPPORT = 1e-9  # so that its logarithm is finite
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -51,11 +49,6 @@ class Judged:
 
     consistency: float
     support: float
-
-    @property
-    def score(self) -> float:
-        """Return ln ρ_SC + ln ρ_SR."""
-        return self.consistency + math.log(max(self.support, MIN_SUPPORT))
 
 
 @dataclass(frozen=True, slots=True)
