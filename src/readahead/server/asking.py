@@ -17,7 +17,8 @@ from fastapi import Request
 
 from readahead.lm.base import Cancelled
 from readahead.server.admission import Admission
-from readahead.server.observability.logs import CLIENT_CLOSED, admitted, arrived, failed
+from readahead.server.observability.logs import CLIENT_CLOSED
+from readahead.server.observability.serving import admitted, arrived, failed
 from readahead.server.problems import Problem
 from readahead.server.state import Caller, Service
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from readahead.server.observability.logs import failed
+from readahead.server.observability.serving import failed
 from readahead.server.problems import Problem, ended, problem_of
 
 DONE = b"data: [DONE]\n\n"

@@ -29,7 +29,7 @@ from readahead.server.observability.logs import (
     _request_id,
     written,
 )
-from readahead.server.observability.logs import served as request_served
+from readahead.server.observability.serving import served as request_served
 from readahead.server.routes import chat
 from readahead.server.state import Caller, Service
 from tests.server.clients import sent

@@ -24,7 +24,8 @@ QUESTION = "How deep is Lake Baikal?"
 NOWHERE = "zzz qqq"
 ASKED = [{"role": "user", "content": QUESTION}]
 COMPLETIONS, CHATS = "/v1/completions", "/v1/chat/completions"
-COMPLETION: dict[str, object] = {"model": "tiny", "prompt": "The tide", "max_tokens": 4}
+SHORT = {"max_tokens": 4, "temperature": 0}  # drawn tokens may have no text
+COMPLETION: dict[str, object] = {"model": "tiny", "prompt": "The tide", **SHORT}
 LONG = {**COMPLETION, "prompt": [[66] * 2000] * 60}
 ONE_AT_A_TIME = {"server__max_running": 1, "server__heartbeat_s": 0.05}
 DOCS = Path(__file__).parents[3] / "docs"
@@ -98,7 +99,7 @@ def test_an_answer_is_counted(service: Service, client: TestClient) -> None:
             CHATS,
             {"model": "readahead", "messages": ASKED, "readahead": {"method": "drafts"}},
         ),
-        ("bare", CHATS, {"model": "tiny", "messages": ASKED, "max_tokens": 4}),
+        ("bare", CHATS, {"model": "tiny", "messages": ASKED, **SHORT}),
         ("bare", COMPLETIONS, COMPLETION),
     ],
 )
@@ -156,7 +157,7 @@ def test_the_time_between_two_pieces_is_measured(
     if method == "plain":
         assert num == answer.usage.completion_tokens - 1 > 0
     elif method == "rapid":
-        assert num == answer.speculation["num_rounds"] - 1 > 0
+        assert num + 1 == answer.speculation["num_rounds"] != 1
     else:
         assert num == 0  # it comes whole
 
@@ -184,10 +185,10 @@ def test_marker_and_rest_of_a_sentence_come_with_the_token_that_ends_it(
 def test_the_time_between_pieces_of_the_bare_target_is_measured_choice_by_choice(
     client: TestClient,
 ) -> None:
-    chat: dict[str, object] = {"model": "tiny", "messages": ASKED}
+    chat: dict[str, object] = {"model": "tiny", "messages": ASKED, **SHORT}
     for path, body in ((COMPLETIONS, COMPLETION), (CHATS, chat)):
         before = read(client)["inter_token_latency_seconds_count"]
-        answer = client.post(path, json={**body, "max_tokens": 4, "n": 3}).json()
+        answer = client.post(path, json={**body, "n": 3}).json()
         num_gaps = read(client)["inter_token_latency_seconds_count"] - before
         assert num_gaps == answer["usage"]["completion_tokens"] - 3
 

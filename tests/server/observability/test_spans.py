@@ -1,7 +1,9 @@
 import inspect
 import json
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -10,15 +12,29 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from starlette.testclient import TestClient
 
+from readahead.config import Config
 from readahead.errors import BackendError
+from readahead.lm.model import TransformersModel
+from readahead.server.observability import attributes as told_of
 from readahead.server.observability import genai, spans
-from readahead.server.observability.spans import AHEAD, PREFIX, REQUEST, Spans
+from readahead.server.observability.attributes import PREFIX
+from readahead.server.observability.spans import AHEAD, QUEUE, REQUEST, Spans
 from readahead.server.state import Service
 from readahead.session import Session
 from readahead.trace import Span, Trace
+from tests.retrieval.support import HashingEmbedder
+from tests.server.clients import sent as sending
+from tests.server.clients import wait_until
+from tests.server.conftest import make_config
 
 QUESTION = "How deep is Lake Baikal?"
+ASKED = [{"role": "user", "content": QUESTION}]
 CLIENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def config(tmp_path: Path, request: pytest.FixtureRequest) -> Config:
+    return make_config(tmp_path, **getattr(request, "param", {}))
 
 
 class Sent:
@@ -90,9 +106,7 @@ def test_the_models_part_has_the_conventions_names(service: Service, sent: Sent)
         genai.OPERATION_NAME: "chat",
         genai.PROVIDER_NAME: "readahead",
         genai.REQUEST_MODEL: "tiny",
-        genai.RESPONSE_ID: trace.id,
         genai.RESPONSE_FINISH_REASONS: ("length",),
-        genai.RESPONSE_TIME_TO_FIRST_CHUNK: trace.attributes["ttft_s"],
         genai.USAGE_INPUT_TOKENS: trace.counters["prompt_tokens"],
         genai.USAGE_OUTPUT_TOKENS: trace.counters["completion_tokens"],
         genai.USAGE_CACHE_READ_INPUT_TOKENS: 0,
@@ -101,6 +115,116 @@ def test_the_models_part_has_the_conventions_names(service: Service, sent: Sent)
     assert retrieval[genai.OPERATION_NAME] == "retrieval"
     assert attributes(sent.one("decode"))[PREFIX + "count"] == 11
     assert attributes(sent.one(REQUEST))[PREFIX + "method"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("chat/completions", {"model": "readahead", "messages": ASKED, "max_tokens": 5}),
+        ("chat/completions", {"model": "tiny", "messages": ASKED, "max_completion_tokens": 5}),
+        ("completions", {"model": "tiny", "prompt": QUESTION, "max_tokens": 5}),
+    ],
+)
+def test_what_the_client_asked_for_and_got_is_told(
+    service: Service,
+    client: TestClient,
+    sent: Sent,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, object],
+) -> None:
+    monkeypatch.setattr(service, "_spans", sent.spans)
+    sampling = {
+        "temperature": 0,
+        "top_p": 0.5,
+        "seed": 7,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "n": 2,
+    }
+    answer = client.post(f"/v1/{path}", json={**body, **sampling}).json()
+    operation = "text_completion tiny" if path == "completions" else "chat tiny"
+    told = attributes(sent.named(operation)[0])
+    expected = {
+        genai.REQUEST_TEMPERATURE: 0.0,
+        genai.REQUEST_TOP_P: 0.5,
+        genai.REQUEST_SEED: 7,
+        genai.REQUEST_FREQUENCY_PENALTY: 0.1,
+        genai.REQUEST_PRESENCE_PENALTY: 0.2,
+        genai.REQUEST_MAX_TOKENS: 5,
+        genai.REQUEST_CHOICE_COUNT: 2,
+        genai.RESPONSE_ID: answer["id"],
+    }
+    assert {name: told[name] for name in expected} == expected
+    assert not {genai.REQUEST_STREAM, genai.RESPONSE_TIME_TO_FIRST_CHUNK} & told.keys()
+    text = client.post(f"/v1/{path}", json={**body, "n": 1, "temperature": 0, "stream": True}).text
+    told = attributes(sent.named(operation)[-1])
+    first = json.loads(text.split("\n\n")[0].removeprefix("data: "))
+    assert told[genai.RESPONSE_ID] == first["id"]
+    assert told[genai.REQUEST_STREAM] is True
+    first_s = told[genai.RESPONSE_TIME_TO_FIRST_CHUNK]
+    assert isinstance(first_s, float) and first_s > 0
+    assert not {genai.REQUEST_SEED, genai.REQUEST_CHOICE_COUNT} & told.keys()
+
+
+def test_top_k_is_told_where_a_request_sets_it(
+    service: Service, client: TestClient, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_spans", sent.spans)
+    extension = {"method": "plain", "settings": {"generation.top_k": 3}}
+    body = {"model": "readahead", "messages": ASKED, "readahead": extension}
+    assert client.post("/v1/chat/completions", json=body).status_code == 200
+    assert attributes(sent.one("chat tiny"))[genai.REQUEST_TOP_K] == 3
+
+
+@pytest.mark.parametrize("config", [{"server__max_running": 1}], indirect=True)
+def test_the_wait_in_the_queue_is_a_span_of_the_request(
+    served: str, service: Service, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = {"model": "tiny", "prompt": [[66] * 2000] * 60}
+    body = {"model": "readahead", "messages": ASKED, "stream": True}
+    with sending(served, "/v1/completions", long) as running:
+        wait_until(lambda: service.admission.num_running == 1)
+        with sending(served, "/v1/chat/completions", body):
+            wait_until(lambda: service.admission.num_queued == 1)
+            time.sleep(0.1)
+            monkeypatch.setattr(service, "_spans", sent.spans)
+            running.close()
+            wait_until(lambda: bool(sent.named("chat tiny")))
+    wait_until(lambda: len(sent.named(REQUEST)) == 2)  # also of the one that was cancelled
+    chat, queue = sent.one("chat tiny"), sent.named(QUEUE)[-1]
+    root = sent.parent(chat)
+    assert root is sent.parent(queue) and root is not None
+    assert root.start_time and queue.start_time and queue.end_time and chat.start_time
+    assert root.start_time == queue.start_time < queue.end_time < chat.start_time
+    queue_s = attributes(root)[PREFIX + "queue_s"]
+    assert isinstance(queue_s, float) and queue_s > 0.1
+    assert queue.end_time - queue.start_time == pytest.approx(queue_s * 1e9, rel=1e-3)
+    first_s = attributes(chat)[genai.RESPONSE_TIME_TO_FIRST_CHUNK]
+    assert first_s == attributes(root)[PREFIX + "ttft_s"]
+    assert isinstance(first_s, float) and first_s > queue_s
+
+
+@pytest.mark.parametrize("config", [{"retrieval__mode": "hybrid"}], indirect=True)
+@pytest.mark.parametrize("method", ["plain", "drafts", "rapid"])
+def test_a_retrieval_is_one_span_whatever_it_takes(
+    config: Config, model: TransformersModel, sent: Sent, method: str
+) -> None:
+    service = Service(config, model)
+    service.loaded.embedder = HashingEmbedder()
+    knowledge = service.tenant().engine.knowledge
+    knowledge.add(["-"], stdin=b"Lake Baikal is deep.", stdin_name="deep.txt")
+    trace = asked(service, sent, method=method)
+    service.close()
+    retrievals = [
+        span for span in sent.all() if attributes(span).get(genai.OPERATION_NAME) == "retrieval"
+    ]
+    assert len(retrievals) == trace.counters["retrievals"]
+    assert {span.name for span in retrievals} == {genai.RETRIEVAL}
+    first = min(retrievals, key=lambda span: span.start_time or 0)
+    parts = [sent.one("encode"), sent.one("search")]
+    assert [sent.parent(part) for part in parts] == [first, first]
+    assert parts[0].start_time == first.start_time and parts[1].end_time == first.end_time
 
 
 def test_every_attribute_is_the_conventions_or_our_own(service: Service, sent: Sent) -> None:
@@ -161,8 +285,9 @@ def test_a_failed_step_is_an_error(sent: Sent) -> None:
     with pytest.raises(KeyError), trace.span("prefill", note="Baikal"):
         raise KeyError("Baikal")
     sent.spans.saw(trace)
-    status = sent.one("prefill").status
-    assert (status.status_code, status.description) == (StatusCode.ERROR, "KeyError")
+    step = sent.one("prefill")
+    assert (step.status.status_code, step.status.description) == (StatusCode.ERROR, "KeyError")
+    assert attributes(step)[genai.ERROR_TYPE] == "KeyError"
 
 
 def test_an_answer_that_failed_is_an_error(
@@ -177,11 +302,11 @@ def test_an_answer_that_failed_is_an_error(
         broken.setattr(type(engine.target), "forward", fail)
         engine.ask(QUESTION)
     root = sent.one(REQUEST)
-    assert (root.status.status_code, root.status.description) == (
-        StatusCode.ERROR,
-        "BackendError",
-    )
-    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("failed",)
+    for span in (root, sent.one("chat tiny"), sent.one("prefill")):
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.status.description == attributes(span)[genai.ERROR_TYPE] == "BackendError"
+    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("error",)
+    assert all(genai.ERROR_TYPE not in attributes(span) for span in sent.named("retrieval"))
     (kept,) = engine.knowledge.store.traces()
     assert kept["attributes"]["error"] == "BackendError"  # type: ignore[index]
 
@@ -193,8 +318,11 @@ def test_a_client_that_leaves_is_no_error(
     events = service.tenant().engine.stream(QUESTION)
     next(events)
     events.close()
-    assert sent.one(REQUEST).status.status_code is StatusCode.UNSET
-    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("cancelled",)
+    for name in (REQUEST, "chat tiny"):
+        assert sent.one(name).status.status_code is StatusCode.UNSET
+        assert genai.ERROR_TYPE not in attributes(sent.one(name))
+    assert attributes(sent.one(REQUEST))[PREFIX + "finish_reason"] == "cancelled"
+    assert attributes(sent.one("chat tiny"))[genai.RESPONSE_FINISH_REASONS] == ("error",)
 
 
 def test_a_span_that_never_ended_ends_with_its_trace(sent: Sent) -> None:
@@ -252,6 +380,7 @@ def test_the_resource_says_what_sends(sent: Sent, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_names_of_the_conventions_are_those_that_are_used() -> None:
-    used = set(re.findall(r"\bgenai\.([A-Z_]+)", inspect.getsource(spans)))
+    source = inspect.getsource(spans) + inspect.getsource(told_of)
+    used = set(re.findall(r"\bgenai\.([A-Z_]+)", source))
     assert used == {name for name in vars(genai) if name.isupper()}
-    assert "gen_ai." not in inspect.getsource(spans)
+    assert "gen_ai." not in source

@@ -15,8 +15,6 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -24,7 +22,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from readahead.server.observability.outcomes import asked_s, is_kept
+from readahead.server.observability.outcomes import is_kept
+from readahead.server.observability.serving import Served, begin, served
 from readahead.server.problems import ended, problem_of
 from readahead.trace import Trace
 
@@ -34,45 +33,6 @@ QUIET = frozenset({"/health", "/ready", "/metrics", "/static/{file}"})
 """Asked by machines all the time: logged as ``debug`` as long as all is well."""
 _HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("readahead.server")
-
-
-@dataclass(slots=True)
-class Served:
-    """One request while it is served.
-
-    Attributes:
-        id: The client's own, if it is harmless.
-        traceparent: The trace that the client takes it for part of, as W3C writes it.
-        status: Of the response, 0 before there is one; of an error in a stream, that of the error.
-        num_tokens: Of the prompts and answers so far.
-        trace_id: Of the last answer from documents.
-        arrived_s: When it came to the queue, by ``time.perf_counter``; 0 if it needs no place.
-        admitted_s: When it got its place, likewise.
-        labels: What the client calls it; kept with the traces of its answers, and not logged.
-    """
-
-    id: str
-    traceparent: str = ""
-    status: int = 0
-    num_tokens: int = 0
-    trace_id: str = ""
-    arrived_s: float = 0.0
-    admitted_s: float = 0.0
-    labels: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def queue_s(self) -> float:
-        """Return how long it has waited for its place."""
-        return (self.admitted_s or time.perf_counter()) - self.arrived_s if self.arrived_s else 0.0
-
-
-# Not passed on by hand: whatever is logged for a request is to carry its id, wherever it happens.
-_SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
-
-
-def served() -> Served | None:
-    """Return the request that the calling code serves, None outside of one."""
-    return _SERVED.get()
 
 
 def saw(trace: Trace, *, with_text: bool = False) -> None:
@@ -88,45 +48,10 @@ def saw(trace: Trace, *, with_text: bool = False) -> None:
             trace.attributes["queue_s"] = one.queue_s
         if is_kept(trace):
             one.trace_id = trace.id
-            trace.attributes.update(one.labels)
+            trace.attributes.update(one.body.labels if one.body else {})
     if with_text and is_kept(trace):
         texts = {name: trace.attributes.get(name) for name in ("question", "answer")}
         _log.info("answer", extra={"fields": {"trace_id": trace.id, **texts}})
-
-
-def label(labels: Mapping[str, object]) -> None:
-    """Note what the client calls the request that is being served."""
-    if (one := served()) is not None:
-        one.labels = labels
-
-
-def arrived() -> None:
-    """Note that the request that is being served is read, and asks for a place."""
-    if (one := served()) is not None:
-        one.arrived_s = time.perf_counter()
-
-
-def admitted() -> None:
-    """Note that the request that is being served has its place."""
-    if (one := served()) is not None:
-        one.admitted_s = time.perf_counter()
-
-
-def arrived_s(trace: Trace) -> float:
-    """Return when the request that is being served arrived, on the clock of its trace.
-
-    Below 0 if the trace began later. Without a request: when the question was asked.
-    """
-    one = served()
-    if one is None or not one.arrived_s:
-        return asked_s(trace)
-    return trace.now_s() - (time.perf_counter() - one.arrived_s)
-
-
-def failed(status: int) -> None:
-    """Note that the request that is being served failed while its response went out."""
-    if (one := served()) is not None:
-        one.status = status
 
 
 class RequestLog:
@@ -150,7 +75,7 @@ class RequestLog:
             return
         headers = Headers(scope=scope)
         one = Served(_request_id(headers), headers.get("traceparent", ""))
-        _SERVED.set(one)  # for this task and all that it begins
+        begin(one)
         scope.setdefault("state", {})["request_id"] = one.id
         begun_s = time.perf_counter()
         try:

@@ -22,7 +22,6 @@ from readahead.lm.generate import Piece
 from readahead.lm.reuse import PrefixReader
 from readahead.reply import PIECE_STEP, RETRIEVAL_SPANS
 from readahead.server.observability.families import COUNTED, FAMILIES, OBSERVED, VLLMS
-from readahead.server.observability.logs import arrived_s
 from readahead.server.observability.outcomes import (
     abstention_of,
     asked_s,
@@ -33,6 +32,7 @@ from readahead.server.observability.outcomes import (
     number,
     rounds_of,
 )
+from readahead.server.observability.serving import arrived_s
 from readahead.trace import Trace
 
 if TYPE_CHECKING:

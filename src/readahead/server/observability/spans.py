@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -17,23 +16,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from readahead import __version__
 from readahead.reply import RETRIEVAL_SPANS
 from readahead.server.observability import genai
-from readahead.server.observability.logs import served
-from readahead.server.observability.outcomes import (
-    abstention_of,
-    asked_s,
-    guess_of,
-    method_of,
-    number,
-)
+from readahead.server.observability.attributes import Attributes, Telling, failure
+from readahead.server.observability.outcomes import asked_s, number
+from readahead.server.observability.serving import Served, arrived_s, served
 from readahead.trace import Span, Trace
 
-PREFIX = "readahead."
 CLOSE_S = 5.0
-REQUEST, AHEAD = "request", "read ahead"
-_WORDS = frozenset({"error", "moment", "policy"})  # attributes whose text is the program's own
-_OPERATIONS = {"completion": genai.TEXT_COMPLETION}  # by the kind of a trace
-
-Attributes = dict[str, Any]
+REQUEST, QUEUE, AHEAD = "request", "queue", "read ahead"
 
 
 class Spans:
@@ -58,77 +47,23 @@ class Spans:
 
     def saw(self, trace: Trace) -> None:
         """Tell of a finished trace, as part of the trace that its client named, if it did."""
-        drawing = _Drawing(self, trace)
+        one, arrived, asked = served(), arrived_s(trace), asked_s(trace)
+        drawing, telling = _Drawing(self, trace), Telling(trace, one, arrived, self._with_text)
+        start_s, end_s = min(0.0, arrived), drawing.end_s
         root = drawing.draw(
-            Drawn(REQUEST, 0.0, drawing.end_s, self._request(trace), SpanKind.SERVER), _parent()
+            Drawn(REQUEST, start_s, end_s, telling.request(), SpanKind.SERVER), _parent(one)
         )
-        asked = asked_s(trace)
+        if one is not None and one.arrived_s:
+            drawing.draw(Drawn(QUEUE, arrived, arrived + one.queue_s), root)
         has_ahead = any(span.start_s < asked for span in trace.spans)
         ahead = drawing.draw(Drawn(AHEAD, 0.0, asked), root) if has_ahead else root
-        answer = drawing.draw(Drawn(*self._answer(trace, drawing.end_s)), root)
-        for span in trace.spans:
-            end_s = drawing.end_s if span.end_s is None else span.end_s
-            is_both = span.start_s < asked < end_s  # steps of one kind are one span
-            parent = root if is_both else ahead if span.start_s < asked else answer
-            name = genai.RETRIEVAL if span.name in RETRIEVAL_SPANS else span.name
-            drawing.draw(Drawn(name, span.start_s, end_s, self._step(span, trace)), parent)
-
-    def _request(self, trace: Trace) -> Attributes:
-        one = served()
-        told = {
-            "method": method_of(trace),
-            "trace_id": trace.id,
-            "request_id": one.id if one else "",
-            "guess": guess_of(trace),
-            "abstention": abstention_of(trace),
-            "error": trace.attributes.get("error", ""),
-        }
-        return _named({name: value for name, value in (told | trace.counters).items() if value})
-
-    def _answer(self, trace: Trace, end_s: float) -> tuple[str, float, float, Attributes]:
-        """Return name, start, end and attributes of the model's part."""
-        counters = trace.counters
-        model = str(trace.attributes.get("target", ""))
-        operation = _OPERATIONS.get(trace.kind, genai.CHAT)
-        told: Attributes = {
-            genai.OPERATION_NAME: operation,
-            genai.PROVIDER_NAME: genai.PROVIDER,
-            genai.REQUEST_MODEL: model,
-            genai.RESPONSE_ID: trace.id,
-            genai.RESPONSE_FINISH_REASONS: [str(trace.attributes.get("finish_reason", ""))],
-            genai.RESPONSE_TIME_TO_FIRST_CHUNK: number(trace, "ttft_s"),
-            genai.USAGE_INPUT_TOKENS: counters.get("prompt_tokens", 0),
-            genai.USAGE_OUTPUT_TOKENS: counters.get("completion_tokens", 0),
-            genai.USAGE_CACHE_READ_INPUT_TOKENS: max(0, counters.get("reused_tokens", 0)),
-        }
-        if self._with_text:
-            told |= {
-                genai.INPUT_MESSAGES: _message("user", trace.attributes.get("question")),
-                genai.OUTPUT_MESSAGES: _message("assistant", trace.attributes.get("answer")),
-            }
-        return f"{operation} {model}".rstrip(), asked_s(trace), end_s, told
-
-    def _step(self, span: Span, trace: Trace) -> Attributes:
-        """Return the attributes of a step: all numbers and flags, and only harmless words."""
-        told = _named(
-            {
-                name: value
-                for name, value in span.attributes.items()
-                if isinstance(value, bool | int | float)
-                or (isinstance(value, str) and (self._with_text or name in _WORDS))
-            }
-        )
-        if span.count > 1:
-            told |= _named({"count": span.count, "busy_s": span.busy_s})
-        if span.name in RETRIEVAL_SPANS:
-            told |= {
-                genai.OPERATION_NAME: genai.RETRIEVAL,
-                genai.PROVIDER_NAME: genai.PROVIDER,
-                PREFIX + "step": span.name,
-            }
-            if self._with_text:
-                told[genai.RETRIEVAL_QUERY_TEXT] = str(trace.attributes.get("question", ""))
-        return told
+        told = telling.answer()
+        name = f"{told[genai.OPERATION_NAME]} {told[genai.REQUEST_MODEL]}".rstrip()
+        answer = drawing.draw(Drawn(name, asked, end_s, told), root)
+        for step in _steps(trace.spans):
+            is_both = step[0].start_s < asked < drawing.end_of(step)  # of one kind, one span
+            parent = root if is_both else ahead if step[0].start_s < asked else answer
+            drawing.step(step, telling, parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +95,24 @@ class _Drawing:
             drawn.attributes,
             start_time=self._at_ns(drawn.start_s),
         )
-        if error := (drawn.attributes or {}).get(PREFIX + "error"):
+        if error := (drawn.attributes or {}).get(genai.ERROR_TYPE):
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end(self._at_ns(drawn.end_s))
         return set_span_in_context(span, parent)
+
+    def step(self, step: Sequence[Span], telling: Telling, parent: Context) -> None:
+        """Draw a step; a retrieval stands around what it takes."""
+        if step[-1].name in RETRIEVAL_SPANS:
+            told = telling.retrieval() | failure(step[-1].attributes)
+            whole = Drawn(genai.RETRIEVAL, step[0].start_s, self.end_of(step), told)
+            parent = self.draw(whole, parent)
+        for span in step:
+            drawn = Drawn(span.name, span.start_s, self.end_of([span]), telling.step(span))
+            self.draw(drawn, parent)
+
+    def end_of(self, step: Sequence[Span]) -> float:
+        """Return when a step ends; with the trace, if nobody ended it."""
+        return self.end_s if step[-1].end_s is None else step[-1].end_s
 
     def _at_ns(self, seconds: float) -> int:
         return int((self._trace.started_at + seconds) * 1e9)
@@ -175,20 +124,27 @@ def _provider() -> TracerProvider:
     return TracerProvider(resource=resource, shutdown_on_exit=False)  # ``close`` does that
 
 
-def _parent() -> Context:
+def _parent(one: Served | None) -> Context:
     """Return the span of the client that the request named, in an otherwise empty context."""
-    one, empty = served(), Context()
+    empty = Context()
     if one is None or not one.traceparent:
         return empty
     carrier = {"traceparent": one.traceparent}
     return TraceContextTextMapPropagator().extract(carrier, empty)
 
 
-def _named(told: Mapping[str, Any]) -> Attributes:
-    return {PREFIX + name: value for name, value in told.items()}
+def _steps(spans: Sequence[Span]) -> list[list[Span]]:
+    """Return the spans step by step: a query that is encoded and its search are one retrieval.
 
-
-def _message(role: str, text: object) -> str:
-    """Return one message as the conventions write it, as JSON."""
-    parts = [{"type": "text", "content": str(text or "")}]
-    return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False)
+    Several threads may retrieve at the same time: the two are matched in their order.
+    """
+    steps: list[list[Span]] = []
+    encoded: deque[list[Span]] = deque()
+    for span in spans:
+        if span.name == "search" and encoded:
+            encoded.popleft().append(span)
+            continue
+        steps.append([span])
+        if span.name == "encode" and "error" not in span.attributes:
+            encoded.append(steps[-1])
+    return steps

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from readahead.lm.base import Cancelled
 from readahead.reply import Event
 from readahead.server.asking import begun
-from readahead.server.observability.logs import label
+from readahead.server.observability.serving import asks
 from readahead.server.routes.answering import answer_events, check
 from readahead.server.routes.barechat import Spoken, check_bare, written
 from readahead.server.routes.catalogue import DOCUMENTS, unknown_model
@@ -52,10 +52,10 @@ async def complete_chat(
         return await _bare(request, chat, service, caller, num_choices)
     dialogue = read_messages(chat.messages)
     check(chat, dialogue)
-    label(chat.labels)
+    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
+    asks(chat, envelope.id)
     make = partial(_choices, service, caller, tenant, chat, dialogue, num_choices)
     events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
-    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
     if chat.stream:
         return streamed(_chunks(events, envelope, chat), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope, chat))
@@ -69,9 +69,10 @@ async def _bare(
     if chat.model != target.name:
         raise unknown_model(chat.model, "GET /v1/models lists them.")
     check_bare(chat)
+    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
+    asks(chat, envelope.id)
     make = partial(written, service, caller, chat, num_choices)
     events = await begun(request, service, caller, make, is_stream=bool(chat.stream))
-    envelope = Envelope.of_chat(chat.model, is_counted=chat.is_counted)
     spoken = Spoken(target.tokenizer, chat, envelope)
     if chat.stream:
         return streamed(spoken.chunks(events), service.config.server.heartbeat_s)
