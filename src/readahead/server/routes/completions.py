@@ -19,6 +19,7 @@ from readahead.lm.echo import Echo
 from readahead.lm.sample import MAX_TOP_LOGPROBS, SamplingParams
 from readahead.plain import sampling_params
 from readahead.server.asking import begun
+from readahead.server.observability.serving import asks
 from readahead.server.problems import Problem, unsupported
 from readahead.server.routes.catalogue import unknown_model
 from readahead.server.routes.completed import Choice, Part, joined
@@ -79,9 +80,10 @@ async def complete(
     target = await asyncio.to_thread(lambda: service.loaded.target)
     if completion.model != target.name:
         raise unknown_model(completion.model, f"Completions are written by {target.name!r}.")
+    envelope = Envelope.of_text(target.name, is_counted=completion.is_counted)
+    asks(completion, envelope.id)
     make = partial(_events, service, caller, completion)
     events = await begun(request, service, caller, make, is_stream=bool(completion.stream))
-    envelope = Envelope.of_text(target.name, is_counted=completion.is_counted)
     if completion.stream:
         return streamed(_chunks(events, envelope, completion), service.config.server.heartbeat_s)
     return JSONResponse(await _whole(events, envelope))
