@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from readahead.server.schemas.settings import SETTINGS
 from tests.server.browser.conftest import Opens
 from tests.server.browser.test_chatting import ask
 
@@ -13,8 +14,11 @@ ACCEPTS = """async ([schema, values]) => {
     const { accepts } = await import("/static/preferences.js");
     return values.filter((value) => accepts(schema, value));
 }"""
+IDS = "(found) => found.map((one) => one.id)"
+METHODS = ["prefetch", "plain", "drafts", "rapid"]
 SENT = """async ([settings, methods]) => {
-    const { choose, scopeAndSettings } = await import("/static/preferences.js");
+    const { choose, loadOffered, scopeAndSettings } = await import("/static/preferences.js");
+    await loadOffered();
     return methods.map((method) => {
         choose({ method, settings });
         return Object.keys(scopeAndSettings().settings ?? {});
@@ -36,18 +40,19 @@ def settings(page: Page) -> Page:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("method", "name", "value", "told"),
     [
-        ("generation.repetition_penalty", "0", "Give a number: ≥ 0.01, ≤ 100."),
-        ("generation.repetition_penalty", "101", "Give a number: ≥ 0.01, ≤ 100."),
-        ("retrieval.k", "0", "Give a whole number: ≥ 1, ≤ 100."),
-        ("retrieval.k", "2.5", "Give a whole number: ≥ 1, ≤ 100."),
-        ("drafts.also", "1.5", "Give a number: ≥ 0, ≤ 1."),
+        ("prefetch", "generation.repetition_penalty", "0", "Give a number: ≥ 0.01, ≤ 100."),
+        ("prefetch", "generation.repetition_penalty", "101", "Give a number: ≥ 0.01, ≤ 100."),
+        ("plain", "retrieval.k", "0", "Give a whole number: ≥ 1, ≤ 100."),
+        ("prefetch", "retrieval.k", "2.5", "Give a whole number: ≥ 1, ≤ 100."),
+        ("drafts", "drafts.also", "1.5", "Give a number: ≥ 0, ≤ 1."),
     ],
 )
 def test_a_number_out_of_range_is_not_kept(
-    settings: Page, name: str, value: str, told: str
+    settings: Page, method: str, name: str, value: str, told: str
 ) -> None:
+    settings.locator(f"#method-{method}").check()
     fill(settings, name, value)
     field = settings.locator(f"[id='setting-{name}']")
     row = settings.locator(".setting").filter(has=field)
@@ -66,7 +71,7 @@ def test_bounds_that_are_no_part_of_a_range(
 ) -> None:
     page = opens()
     schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 2}
-    setting = {"name": "retrieval.k", "value": 1, "schema": schema}
+    setting = {"name": "retrieval.k", "value": 1, "methods": ["prefetch"], "schema": schema}
     offered = {"target": "t", "drafter": "d", "embedder": "e", "mode": "lexical", "data": [setting]}
     page.route("**/v1/settings", lambda route: route.fulfill(json=offered))
     page.reload()
@@ -110,23 +115,36 @@ def test_schemas_say_which_values_they_take(page: Page) -> None:
         assert page.evaluate(ACCEPTS, [schema, values]) == taken
 
 
+def read_by(method: str) -> list[str]:
+    return [name for name, methods in SETTINGS.items() if method in methods]
+
+
 def test_settings_go_with_the_methods_that_read_them(page: Page) -> None:
-    chosen = {
-        "retrieval.k": 2,
-        "inject.threshold": 0.6,
-        "drafts.num_drafts": 3,
-        "tokens.mode": "augmented",
-        "tokens.in_plain": True,
-        "generation.top_k": 5,
-    }
-    common = {"retrieval.k", "generation.top_k"}
-    prefetch, plain, drafts, rapid = page.evaluate(
-        SENT, [chosen, ["prefetch", "plain", "drafts", "rapid"]]
-    )
-    assert set(prefetch) == common | {"inject.threshold"}
-    assert set(plain) == common | {"inject.threshold", "tokens.in_plain"}
-    assert set(drafts) == common | {"drafts.num_drafts"}
-    assert set(rapid) == common | {"tokens.mode"}
+    """So each question is taken: a setting of another method would be refused."""
+    offered = page.request.get(f"{page.url.partition('#')[0]}v1/settings").json()["data"]
+    chosen = {setting["name"]: setting["value"] for setting in offered}
+    for method, sent in zip(METHODS, page.evaluate(SENT, [chosen, METHODS]), strict=True):
+        assert sorted(sent) == sorted(read_by(method))
+    for number, method in enumerate(METHODS, start=1):
+        page.locator("#method").select_option(method)
+        ask(page)
+        expect(page.locator(".facts")).to_have_count(number)
+    expect(page.locator(".failed")).to_have_count(0)
+
+
+def test_the_page_shows_what_the_method_reads(settings: Page) -> None:
+    shown = settings.locator("#view-settings [id^='setting-']")
+    fill(settings, "retrieval.k", "2")
+    for method in (*METHODS[1:], "prefetch"):
+        settings.locator(f"#method-{method}").check()
+        expect(shown).to_have_count(len(read_by(method)))
+        expect(settings.locator(f"#method-{method}")).to_be_focused()
+        expect(settings.locator("#view-settings summary ~ .setting").first).to_be_visible()
+        names = [name.removeprefix("setting-") for name in shown.evaluate_all(IDS)]
+        assert sorted(names) == sorted(read_by(method))
+        may_inject = "inject.threshold" in names
+        expect(settings.locator("#inject")).to_have_count(int(may_inject))
+    expect(settings.locator("[id='setting-retrieval.k']")).to_have_value("2")
 
 
 def test_settings_that_do_not_go_together_break_their_own_method_only(page: Page) -> None:

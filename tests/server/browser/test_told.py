@@ -59,10 +59,13 @@ def test_settings_are_described_in_chinese(
 ) -> None:
     chinese.keyboard.press("Alt+s")
     chinese.locator("#view-settings summary").click()
-    settings = chinese.locator("#view-settings .setting")
-    expect(settings).to_have_count(len(descriptions()) + 5)
-    for text in settings.locator("label, p:not(.mono)").all_inner_texts():
-        assert HAN.search(text), text
+    settings, seen = chinese.locator("#view-settings .setting"), set()
+    for method in ("prefetch", "plain", "drafts", "rapid"):
+        chinese.locator(f"#method-{method}").check()
+        seen |= set(settings.locator(".mono").all_inner_texts())
+        for text in settings.locator("label, p:not(.mono)").all_inner_texts():
+            assert HAN.search(text), text
+    assert {line.partition(" ")[0] for line in seen} == set(descriptions())
     shoot(chinese, "chinese-settings")
 
 

@@ -5,13 +5,7 @@ import { read, write } from "./store.js";
 
 export const METHODS = ["prefetch", "plain", "drafts", "rapid"];
 
-/** The methods that read a setting, or a group of them; all read the others. */
-const READ_BY = {
-  drafts: ["drafts"],
-  inject: ["prefetch", "plain"], // also where the server injects unasked
-  tokens: ["rapid"],
-  "tokens.in_plain": ["plain"],
-};
+const INJECTING = ["prefetch", "plain"];
 
 /** @type {{target: string, drafter: string, data: any[]}} */
 let offered = { target: "", drafter: "", data: [] };
@@ -42,6 +36,7 @@ function isInRange(kind, value) {
 }
 
 export const offer = () => offered;
+export const mayInject = () => INJECTING.includes(chosen.method);
 export const choice = () => chosen;
 
 /** Change part of the choice; who listens hears of it if it is another one. */
@@ -67,14 +62,14 @@ export function scopeAndSettings({ isFollowUp = false } = {}) {
   const { method } = chosen;
   const options = {};
   if (chosen.document) options.documents = [chosen.document];
-  const mayInject = method === "prefetch" || (method === "plain" && !isFollowUp);
-  if (chosen.inject && mayInject) options.inject = true;
-  const settings = Object.entries(chosen.settings).filter(([name]) => isRead(name, method));
+  if (chosen.inject && mayInject() && !(method === "plain" && isFollowUp)) options.inject = true;
+  const settings = Object.entries(chosen.settings).filter(([name]) => isRead(name));
   if (settings.length) options.settings = Object.fromEntries(settings);
   return options;
 }
 
-function isRead(name, method) {
-  const readers = READ_BY[name] ?? READ_BY[name.split(".")[0]];
-  return !readers || readers.includes(method);
+/** Return whether the chosen method reads a setting. Until the server has told, all go: it refuses those that do not. */
+export function isRead(name) {
+  const setting = offered.data.find((one) => one.name === name);
+  return !setting || setting.methods.includes(chosen.method);
 }

@@ -2,19 +2,20 @@
 
 import { byId, el } from "./dom.js";
 import { t } from "./i18n.js";
-import { accepts, choice, choose, METHODS, offer, setSetting } from "./preferences.js";
+import { accepts, choice, choose, isRead, mayInject, METHODS, offer, setSetting } from "./preferences.js";
 import { told } from "./told.js";
 
 const MAIN = ["retrieval.k", "drafts.preset", "drafts.num_drafts", "drafts.strategy", "drafts.threshold",
   "drafts.with_rationale", "tokens.mode", "tokens.drafter", "tokens.num_draft_tokens", "tokens.in_plain",
   "inject.threshold", "evidence.threshold"];
 
-/** Draw the page. */
+/** Draw the page, with the settings that the chosen method reads. */
 export function drawSettings() {
   const place = /** @type {HTMLElement} */ (byId("view-settings").firstElementChild);
   const { target, drafter, embedder, mode, data } = offer();
-  const main = data.filter((setting) => MAIN.includes(setting.name));
-  const rest = data.filter((setting) => !MAIN.includes(setting.name));
+  const own = data.filter((setting) => isRead(setting.name));
+  const main = own.filter((setting) => MAIN.includes(setting.name));
+  const rest = own.filter((setting) => !MAIN.includes(setting.name));
   const isOpen = place.querySelector("details")?.open ?? false; // it is drawn again as settings come
   place.replaceChildren(
     el("h1", {}, t("settings")),
@@ -24,7 +25,7 @@ export function drawSettings() {
       {},
       el("h2", {}, t("method")),
       el("div", { role: "radiogroup", "aria-label": t("method") }, ...METHODS.map(methodRow)),
-      injectRow(),
+      mayInject() && injectRow(),
     ),
     el("section", {}, el("h2", {}, t("mainSettings")), ...main.map(settingRow)),
     el("details", { open: isOpen }, el("summary", {}, t("moreSettings")), ...rest.map(settingRow)),
@@ -50,7 +51,11 @@ function methodRow(method) {
   const id = `method-${method}`;
   const radio = el("input", {
     type: "radio", name: "default-method", id, checked: choice().method === method,
-    onchange: () => choose({ method }),
+    onchange: () => {
+      choose({ method });
+      drawSettings();
+      byId(id).focus();
+    },
   });
   return el(
     "div",
