@@ -17,10 +17,23 @@ def lines(*records: object) -> bytes:
 def test_every_line_is_a_document() -> None:
     data = lines({"text": "One.\n\nTwo.", "title": "T", "id": 7, "metadata": {"year": 2025}})
     first, second = read_jsonl(data + b"\n\n" + lines({"text": "Three."}), "log.jsonl")
-    assert (first.name, second.name) == ("log.jsonl#1", "log.jsonl#3")
+    assert (first.name, second.name) == ("log.jsonl#id=7", "log.jsonl#3")
     assert summary(first) == [("title", "T"), ("paragraph", "One."), ("paragraph", "Two.")]
     assert first.metadata == {"id": 7, "year": 2025}
     assert second.metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (["A-1", 1, "a b\u200b\n c"], ["id=A-1", "id=1", "id=a b c"]),
+        ([1, "1", 2], ["1", "2", "id=2"]),  # which one is meant?
+        ([None, "", " ", 1.5, True, [1], "x" * 201], ["1", "2", "3", "4", "5", "6", "7"]),
+    ],
+)
+def test_a_document_has_the_name_of_its_record(ids: list[object], names: list[str]) -> None:
+    documents = read_jsonl(lines(*({"text": "a", "id": id} for id in ids)), "x")
+    assert [document.name for document in documents] == [f"x#{name}" for name in names]
 
 
 def test_line_separators_inside_a_string_do_not_end_the_line() -> None:

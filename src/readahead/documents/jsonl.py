@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from math import isinf
 from typing import NoReturn
 
@@ -20,25 +21,33 @@ from readahead.errors import DocumentError
 from readahead.types import Document
 
 _MAX_METADATA_DEPTH = 32
+_MAX_ID_CHARS = 200
 _SHOWN_CHARS = 30
 
 
 def read_jsonl(data: bytes, name: str) -> list[Document]:
-    """Return one document a line, named ``name#LINE``; blank lines are passed over.
+    """Return one document a line; blank lines are passed over.
+
+    It is named ``name#id=ID`` if its record has an ``id``, text or a whole number, that no other
+    has, and so keeps its name when lines come and go; else ``name#LINE``.
 
     Raises:
         DocumentError: A line is not what it should be; the reason names it.
     """
-    documents = []
+    documents: list[tuple[int, str, Document]] = []
     # Not splitlines(): it would also split at U+2028, which JSON strings may hold.
     for number, line in enumerate(decode(data, Counter()).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            documents.append(_read_line(line, f"{name}#{number}"))
+            documents.append((number, *_read_line(line)))
         except (ValueError, RecursionError) as error:
             raise DocumentError(f"line {number}: {_reason(error)}") from None
-    return documents
+    uses = Counter(id for _, id, _ in documents)
+    return [
+        replace(document, name=f"{name}#id={id}" if id and uses[id] == 1 else f"{name}#{number}")
+        for number, id, document in documents
+    ]
 
 
 def _reason(error: ValueError | RecursionError) -> str:
@@ -49,7 +58,8 @@ def _reason(error: ValueError | RecursionError) -> str:
     return str(error)
 
 
-def _read_line(line: str, name: str) -> Document:
+def _read_line(line: str) -> tuple[str, Document]:
+    """Return a record's id, "" if no name can be made of it, and its document."""
     record = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -70,10 +80,17 @@ def _read_line(line: str, name: str) -> Document:
         clean_characters(key, builder.removed): _clean_value(value, builder.removed)
         for key, value in {**given_id, **(metadata or {})}.items()
     }
-    document = builder.build(name, cleaned)
+    document = builder.build("", cleaned)
     if not document.blocks:
         raise ValueError('"text" holds nothing visible')
-    return document
+    return _id(record.get("id")), document
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        return ""
+    text = " ".join(clean_characters(str(value), Counter()).split())
+    return text if len(text) <= _MAX_ID_CHARS else ""
 
 
 def _refuse_constant(constant: str) -> NoReturn:

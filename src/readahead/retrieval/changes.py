@@ -9,9 +9,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
@@ -22,6 +22,7 @@ from readahead.retrieval.base import Vector
 from readahead.retrieval.content import body_text, content_hash, heading_text
 from readahead.retrieval.records import Changes, NewDocument, NewSource
 from readahead.retrieval.schema import json_text, storable
+from readahead.retrieval.succession import continued
 from readahead.types import Document, Passage
 
 
@@ -51,18 +52,9 @@ def put_source(
         source_id = row[0]
         sql = "UPDATE sources SET sha256 = ? WHERE id = ?"
         connection.execute(sql, (source.sha256, source_id))
-    old = dict(connection.execute("SELECT name, id FROM documents WHERE source = ?", (source_id,)))
-    num_passages = 0
-    for new in source.documents:
-        old.pop(storable(new.document.name), None)
-        num_passages += _put_document(connection, source_id, new, vectors)
-    for gone in old.values():
-        delete_document(connection, gone)
+    passages, deleted = _put_documents(connection, source_id, source, vectors)
     return Changes(
-        added=int(row is None),
-        replaced=int(row is not None),
-        passages=num_passages,
-        deleted=len(old),
+        added=int(row is None), replaced=int(row is not None), passages=passages, deleted=deleted
     )
 
 
@@ -115,36 +107,90 @@ def _check_vector(vector: Vector, dim: int) -> None:
         )
 
 
-def _put_document(
-    connection: apsw.Connection, source: int, new: NewDocument, vectors: Mapping[bytes, Vector]
+class _Stored(NamedTuple):
+    """The current version of a document."""
+
+    document: int
+    number: int
+    digest: str
+
+
+def _put_documents(
+    connection: apsw.Connection, source: int, new: NewSource, vectors: Mapping[bytes, Vector]
+) -> tuple[int, int]:
+    """Store what a source holds now; return how many passages were written, documents deleted."""
+    documents = {storable(each.document.name): each for each in new.documents}
+    _refuse_foreign(connection, source, documents)
+    digests = {name: _digest(document) for name, document in documents.items()}
+    old = _stored(connection, source)
+    continues = continued({name: stored.digest for name, stored in old.items()}, digests)
+    gone = old.keys() - continues.values()
+    for name in gone:
+        delete_document(connection, old[name].document)
+    _rename(connection, {old[was].document: name for name, was in continues.items() if was != name})
+    num_passages = 0
+    for name, each in documents.items():
+        was = continues.get(name)
+        before = _insert_document(connection, source, name) if was is None else old[was]
+        num_passages += _put_version(connection, each, digests[name], before, vectors)
+    return num_passages, len(gone)
+
+
+def _refuse_foreign(connection: apsw.Connection, source: int, names: Iterable[str]) -> None:
+    sql = (
+        "SELECT d.name, s.name FROM documents d JOIN sources s ON s.id = d.source "
+        "WHERE d.source <> ? AND d.name IN (SELECT value FROM json_each(?))"
+    )
+    for name, owner in connection.execute(sql, (source, json_text(list(names)))):
+        raise InputError(
+            f"A document named {name!r} was already added from {owner!r}.",
+            remedy="Remove that one first, or rename one of the two.",
+        )
+
+
+def _stored(connection: apsw.Connection, source: int) -> dict[str, _Stored]:
+    """Return the documents of a source by name."""
+    sql = (
+        "SELECT d.name, d.id, v.number, v.sha256 FROM documents d "
+        "JOIN versions v ON v.id = d.version WHERE d.source = ? ORDER BY d.id"
+    )
+    return {name: _Stored(*stored) for name, *stored in connection.execute(sql, (source,))}
+
+
+def _rename(connection: apsw.Connection, names: Mapping[int, str]) -> None:
+    """Give documents new names, which may be the old ones of each other."""
+    # No text equals a blob, so for a moment each has a name that no other can have.
+    sql = "UPDATE documents SET name = CAST(id AS BLOB) WHERE id = ?"
+    connection.executemany(sql, [(document,) for document in names])
+    sql = "UPDATE documents SET name = ? WHERE id = ?"
+    connection.executemany(sql, [(name, document) for document, name in names.items()])
+
+
+def _insert_document(connection: apsw.Connection, source: int, name: str) -> _Stored:
+    """Insert a document that has no version yet."""
+    connection.execute("INSERT INTO documents (name, source) VALUES (?, ?)", (name, source))
+    return _Stored(connection.last_insert_rowid(), 0, "")
+
+
+def _put_version(
+    connection: apsw.Connection,
+    new: NewDocument,
+    digest: str,
+    before: _Stored,
+    vectors: Mapping[bytes, Vector],
 ) -> int:
     """Store ``new`` as a version, or only its vectors if it equals the current one.
 
     Returns:
         The number of passages written.
     """
-    name, digest = storable(new.document.name), _digest(new)
-    row = connection.execute(
-        "SELECT d.id, d.source, s.name, v.number, v.sha256 FROM documents d "
-        "JOIN sources s ON s.id = d.source JOIN versions v ON v.id = d.version WHERE d.name = ?",
-        (name,),
-    ).fetchone()
-    if row is None:
-        sql = "INSERT INTO documents (name, source) VALUES (?, ?)"
-        connection.execute(sql, (name, source))
-        document, number = connection.last_insert_rowid(), 1
-    elif row[1] != source:
-        raise InputError(
-            f"A document named {name!r} was already added from {row[2]!r}.",
-            remedy="Remove that one first, or rename one of the two.",
-        )
-    elif row[4] == digest:
-        put_vectors(connection, rows.passages_without_vector(connection, row[0]), vectors)
+    document = before.document
+    if before.digest == digest:
+        put_vectors(connection, rows.passages_without_vector(connection, document), vectors)
         return 0
-    else:
-        document, number = row[0], row[3] + 1
+    if before.number:
         _retire_passages(connection, document)
-    version = _insert_version(connection, new.document, (document, number, digest))
+    version = _insert_version(connection, new.document, (document, before.number + 1, digest))
     connection.execute("UPDATE documents SET version = ? WHERE id = ?", (version, document))
     passages = {
         _insert_passage(connection, version, ordinal, passage): content_hash(passage)
@@ -158,9 +204,11 @@ def _digest(new: NewDocument) -> str:
     """Return a hash of everything that makes a new version necessary."""
     document = new.document
     cuts = [(p.start, p.end, p.kind, p.heading, p.page, p.context) for p in new.passages]
-    blocks = [asdict(block) for block in document.blocks]
-    whole = json_text([document.text, blocks, dict(document.metadata), cuts])
-    return hashlib.sha256(whole.encode()).hexdigest()
+    digest = hashlib.sha256(b"[")
+    for part in (document.text, list(map(asdict, document.blocks)), dict(document.metadata)):
+        digest.update(f"{json_text(part)}, ".encode())
+    digest.update(f"{json_text(cuts)}]".encode())
+    return digest.hexdigest()
 
 
 def _insert_version(
