@@ -40,7 +40,8 @@ class Document:
     """Clean text with its structure.
 
     Attributes:
-        name: Where it came from, as the user knows it: a path, ``file.jsonl#3``, or ``-``.
+        name: Where it came from, as the user knows it: a path, ``file.jsonl#3``,
+            ``file.jsonl#id=A7``, or ``-``.
         blocks: In reading order, not overlapping; what lies between two blocks is white space.
         removed: What cleaning took out, counted by kind, for instance ``{"page_number": 12}``.
         metadata: Free-form JSON values, for filters.

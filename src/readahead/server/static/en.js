@@ -248,6 +248,8 @@ export const EN = {
   "cleaned.form_control": "form controls",
   "cleaned.permalink": "permalinks",
   "cleaned.hidden": "hidden parts",
+  "cleaned.note": "footnotes and endnotes",
+  "cleaned.formula": "formulas",
   "cleaned.front_matter": "front matter",
   "cleaned.control": "control characters",
   "cleaned.invisible": "invisible characters",

@@ -246,6 +246,8 @@ export const ZH = {
   "cleaned.form_control": "表单控件",
   "cleaned.permalink": "永久链接标记",
   "cleaned.hidden": "隐藏部分",
+  "cleaned.note": "脚注和尾注",
+  "cleaned.formula": "公式",
   "cleaned.front_matter": "文首元数据",
   "cleaned.control": "控制字符",
   "cleaned.invisible": "不可见字符",
