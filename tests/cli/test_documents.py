@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import TIDES, Cli
+from tests.retrieval.support import HashingEmbedder
 
 
 def test_add_counts_what_it_did(cli: Cli, kb: Path, place: Path) -> None:
@@ -15,12 +16,26 @@ def test_add_counts_what_it_did(cli: Cli, kb: Path, place: Path) -> None:
     outcome = cli("add", "docs", "missing.md", "--lexical-only", "--json")
     assert outcome.status == 1
     report = outcome.json
-    assert list(report) == ["added", "unchanged", "replaced", "failed", "passages", "seconds"]
+    assert list(report) == [
+        *("added", "unchanged", "replaced", "failed", "passages", "too_long", "seconds"),
+    ]
     assert (report["added"], report["unchanged"], report["replaced"]) == (1, 1, 1)
     failed = {failure["path"]: failure["reason"] for failure in report["failed"]}
     assert set(failed) == {"docs/broken.pdf", "missing.md"}
     assert failed["missing.md"] == "no such file"
     assert "  failed: missing.md: no such file\n" in outcome.err
+
+
+def test_add_tells_how_many_passages_are_not_embedded_to_their_end(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("readahead.knowledge.load_embedder", lambda models: HashingEmbedder())
+    (place / "short.md").write_text("The dome opens at nine.\n", encoding="utf-8")
+    assert "longer than" not in cli("add", "short.md").err
+    (place / "long.md").write_text("A word of many. " * 15, encoding="utf-8")
+    outcome = cli("add", "long.md", "--json")
+    assert outcome.json["too_long"] == 1
+    assert "  1 of the passages are longer than the embedder reads: their ends" in outcome.err
 
 
 def test_add_tells_people_in_one_line(cli: Cli, place: Path) -> None:

@@ -74,6 +74,16 @@ def test_known_content_is_not_embedded_again(store: Store, embedder: HashingEmbe
     assert len(store.vector_ids()) == 4
 
 
+def test_passages_longer_than_the_embedder_reads_are_counted(
+    store: Store, embedder: HashingEmbedder
+) -> None:
+    fits, long = " ".join(["word"] * embedder.max_tokens), "word " * 51
+    report = add_texts(store, embedder, a=fits, b=long, c=f"{long} and more")
+    assert (report.encoded, report.too_long) == (3, 2)
+    assert add_texts(store, embedder, d=long).too_long == 0  # its vector was there
+    assert add_texts(store, e=long).too_long == 0  # has no vector to miss
+
+
 def test_what_was_added_by_its_words_only_gets_its_vectors(
     store: Store, embedder: HashingEmbedder
 ) -> None:

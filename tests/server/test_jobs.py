@@ -16,16 +16,19 @@ import apsw
 import pytest
 
 from readahead.documents import read
+from readahead.engine import Engine
 from readahead.errors import NotFound, StoreError
+from readahead.knowledge import KnowledgeBase
 from readahead.retrieval import database
-from readahead.retrieval.store import FILE_NAME
+from readahead.retrieval.store import FILE_NAME, Store
 from readahead.server import jobs as module
 from readahead.server.jobs import MAX_STARTS, NOTHING, Jobs
 from readahead.server.problems import UNREADABLE, Problem
 from readahead.server.spool import UPLOADS, Job, Spool, new_id
 from tests.documents.conftest import SLOW_PAGE, print_pages
+from tests.retrieval.support import HashingEmbedder
 from tests.server.clients import wait_until
-from tests.server.conftest import Full
+from tests.server.conftest import Full, make_config
 from tests.server.indexing import open_engine, open_jobs, put, result
 from tests.server.killed import FILES
 
@@ -69,6 +72,16 @@ def test_what_is_uploaded_is_indexed_and_accounted_for(jobs: Jobs, tmp_path: Pat
 def test_a_job_of_which_nothing_can_be_read_has_failed(jobs: Jobs) -> None:
     job = result(jobs, put(jobs, {"a.pdf": b"%PDF-1.4 junk", "b.md": b" "}))
     assert (job.status, job.error, len(job.failed)) == ("failed", NOTHING, 2)
+
+
+def test_a_job_tells_how_many_passages_are_not_embedded_to_their_end(tmp_path: Path) -> None:
+    config = make_config(tmp_path, retrieval__mode="hybrid")
+    store = Store.open(config.kb)
+    jobs = Jobs(Engine(KnowledgeBase(store, config, HashingEmbedder())))
+    long = b"A word of many. " * 15
+    job = result(jobs, put(jobs, {"a.md": b"One.", "b.md": long, "c.md": b"And " + long}))
+    assert (job.status, job.encoded, job.too_long) == ("done", 3, 2)
+    jobs.close()
 
 
 def test_a_job_keeps_the_reason_for_which_it_failed(

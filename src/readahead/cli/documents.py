@@ -117,6 +117,7 @@ def _report(report: AddReport, *, as_json: bool) -> None:
                 "replaced": report.replaced,
                 "failed": report.failed,
                 "passages": report.passages,
+                "too_long": report.too_long,
                 "seconds": report.seconds,
             }
         )
@@ -124,6 +125,11 @@ def _report(report: AddReport, *, as_json: bool) -> None:
         say(
             f"{report.added} added, {report.unchanged} unchanged, {report.replaced} replaced, "
             f"{len(report.failed)} failed; {report.passages} passages in {report.seconds:.1f} s"
+        )
+    if report.too_long:
+        note(
+            f"  {report.too_long} of the passages are longer than the embedder reads: their ends "
+            "are found by their words, not by their meaning"
         )
     for failure in report.failed:
         note(f"  failed: {one_line(failure.path)}: {one_line(failure.reason)}")

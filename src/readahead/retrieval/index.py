@@ -48,6 +48,8 @@ class AddReport:
         to_encode: Number of passages to embed, of the sources read so far; fewer than there are
             where their content was known.
         encoded: How many of these are embedded.
+        too_long: How many of those are longer than the embedder reads: no vector knows their ends,
+            which are found by their words only.
         seconds: All that was spent; ``read_s`` of it in parsing, ``encode_s`` in the embedder.
     """
 
@@ -58,6 +60,7 @@ class AddReport:
     passages: int = 0
     to_encode: int = 0
     encoded: int = 0
+    too_long: int = 0
     seconds: float = 0.0
     read_s: float = 0.0
     encode_s: float = 0.0
@@ -161,9 +164,11 @@ class Indexer:
         unknown = [key for key in texts if key not in vectors]
         self.report.to_encode += len(unknown)
         for keys in _by_length(unknown, texts):
-            begun = time.perf_counter()
-            encoded = embedder.embed_passages([texts[key] for key in keys])
+            begun, batch = time.perf_counter(), [texts[key] for key in keys]
+            encoded = embedder.embed_passages(batch)
+            lengths = embedder.count_tokens(batch)
             self.report.encode_s += time.perf_counter() - begun
+            self.report.too_long += sum(length > embedder.max_tokens for length in lengths)
             self.report.encoded += len(keys)
             vectors.update(zip(keys, encoded, strict=True))
             self._tell()

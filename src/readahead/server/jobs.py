@@ -294,6 +294,7 @@ def _sum(job: Job, report: AddReport) -> Job:
         passages=job.passages + report.passages,
         to_encode=job.to_encode + report.to_encode,
         encoded=job.encoded + report.encoded,
+        too_long=job.too_long + report.too_long,
         seconds=job.seconds + report.seconds,
     )
 

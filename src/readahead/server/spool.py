@@ -49,6 +49,7 @@ class Job:
         num_done: How many files are dealt with.
         to_encode: How many passages are to be embedded, of the files read so far.
         encoded: How many of these were, also of the file at work.
+        too_long: How many of those are longer than the embedder reads.
         seconds: Spent on it so far.
         num_starts: How often its current file was begun; more than once after crashes.
         error: Why all of it failed or, while it is queued, what it waits for; "" if nothing did.
@@ -66,6 +67,7 @@ class Job:
     num_done: int = 0
     to_encode: int = 0
     encoded: int = 0
+    too_long: int = 0
     seconds: float = 0.0
     num_starts: int = 0
     error: str = ""

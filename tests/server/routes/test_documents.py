@@ -81,6 +81,7 @@ def test_upload_list_read_and_delete(client: TestClient) -> None:
         "num_files": 1,
         "to_encode": 0,
         "encoded": 0,
+        "too_long": 0,
         "error": "",
     }
     (found,) = listed(client, query="MOON")

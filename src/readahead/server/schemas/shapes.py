@@ -59,6 +59,7 @@ class Job(Shape):
     num_files: int
     to_encode: int = Field(description="passages to embed, of the files read so far")
     encoded: int = Field(description="of these, also of the file at work")
+    too_long: int = Field(description="of those, longer than the embedder reads")
     seconds: float
     error: str = Field(description="why all of it failed or, while it is queued, what it waits for")
 
