@@ -34,6 +34,7 @@ CODES = {
     401: ("invalid_api_key",),
     403: ("host_not_allowed", "cross_site"),
     404: ("model_not_found", "NotFound"),
+    405: (),
     408: ("body_stalled",),
     409: ("session_busy", "EmbedderMismatch"),
     413: ("too_long",),
@@ -48,7 +49,13 @@ CODES = {
     ),
     503: ("not_ready", "draining", "fault"),
     500: ("fault", "StoreError", "BackendError", "ConfigError"),
+    502: ("DownloadError",),
     507: ("DiskFull",),
+}
+OF_NO_OPERATION = {
+    405: "The path does not take this method; the header `Allow` has those that it takes.",
+    500: "The server failed; its log says where.",
+    502: "A model that the server is to use is not there; its log says which.",
 }
 LISTED = tuple(name for name in ServerConfig.model_fields if name.startswith(("max_", "session_")))
 BUDGETS = ("tokens_per_day", "requests_per_minute")
@@ -66,21 +73,22 @@ def fields_table(*models: type[BaseModel]) -> str:
 
 
 def settings_table() -> str:
-    """Return what a request may set."""
+    """Return what a request may set, by the methods that read it."""
     groups: dict[str, list[str]] = {}
-    for name in sorted(SETTINGS):
+    for name, methods in sorted(SETTINGS.items()):
         most = f" (at most {LIMITS[name]})" if name in LIMITS else ""
-        groups.setdefault(name.partition(".")[0], []).append(f"`{name}`{most}")
+        group = ", ".join(f"`{method}`" for method in methods)
+        groups.setdefault(group, []).append(f"`{name}`{most}")
     rows = [f"| {group} | {', '.join(names)} |" for group, names in groups.items()]
-    return "\n".join(["| section | settings |", "|---|---|", *rows])
+    return "\n".join(["| read by | settings |", "|---|---|", *rows])
 
 
 def errors_table() -> str:
     """Return the statuses with their types and codes."""
-    about = {**ERRORS, 500: "The server failed; its log says where."}
+    about = ERRORS | OF_NO_OPERATION
     rows = [
         f"| {status} | `{TYPES.get(status, 'server_error')}` | "
-        f"{', '.join(f'`{code}`' for code in CODES[status])} | {about[status]} |"
+        f"{', '.join(f'`{code}`' for code in CODES[status]) or 'null'} | {about[status]} |"
         for status in sorted(CODES)
     ]
     return "\n".join(["| status | type | codes | when |", "|---|---|---|---|", *rows])

@@ -13,7 +13,9 @@ import pytest
 from readahead.config import Config
 from readahead.lm.model import TransformersModel
 from readahead.server.app import ROUTERS
+from readahead.server.problems import _OWN, TYPES
 from readahead.server.schemas.requests import Extension
+from readahead.server.schemas.settings import SETTINGS
 from readahead.server.state import Service
 from tests.conftest import make_llama, make_tokenizer
 from tests.retrieval.support import HashingEmbedder
@@ -119,6 +121,20 @@ def test_the_page_names_every_route_and_no_other() -> None:
         for method in getattr(route, "methods", ())
     }
     assert named == routes - {"GET /", "GET /static/{file}"}
+
+
+def test_every_status_of_an_error_is_listed() -> None:
+    table = PAGE.partition("<!-- errors: generated -->")[2].partition("<!-- errors: end -->")[0]
+    listed = set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE)))
+    assert listed == set(TYPES) | {status for _, status, _ in _OWN}
+
+
+def test_what_only_some_methods_read_is_listed_with_them() -> None:
+    table = PAGE.partition("<!-- settings: generated -->")[2].partition("<!-- settings")[0]
+    for methods in set(SETTINGS.values()):
+        (row,) = re.findall(rf"^\| `{'`, `'.join(methods)}` \|.*", table, re.MULTILINE)
+        own = {name for name in SETTINGS if SETTINGS[name] == methods}
+        assert set(re.findall(r"`(\w+\.\w+)`", row)) == own
 
 
 def test_every_code_of_an_error_is_listed() -> None:

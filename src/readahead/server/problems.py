@@ -38,7 +38,6 @@ TYPES = {
     409: "conflict_error",
     413: "invalid_request_error",
     415: "invalid_request_error",
-    422: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
 }
