@@ -1,6 +1,7 @@
 """Chat completions, asked by the official client over a real port."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +13,16 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from starlette.testclient import TestClient
 
 from readahead.config import Config
-from readahead.lm.generate import generate
+from readahead.lm.generate import Piece, generate
 from readahead.lm.messages import message_ids
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams
+from readahead.reply import Event, Reply
 from readahead.server.app import create_app
+from readahead.server.routes import chat
 from readahead.server.schemas.settings import SETTINGS, configured
 from readahead.server.state import Service
+from readahead.trace import Trace
 from tests.server.clients import sent, wait_until
 from tests.server.conftest import make_config
 
@@ -100,7 +104,7 @@ def test_the_second_time_the_passages_are_known(openai: OpenAI) -> None:
     assert first.usage.prompt_tokens_details is not None
     assert second.usage.prompt_tokens_details is not None
     assert first.usage.prompt_tokens_details.cached_tokens == 0
-    assert second.usage.prompt_tokens_details.cached_tokens or 0 > 50
+    assert (second.usage.prompt_tokens_details.cached_tokens or 0) > 50
 
 
 def test_earlier_messages_are_followed(openai: OpenAI) -> None:
@@ -113,6 +117,48 @@ def test_earlier_messages_are_followed(openai: OpenAI) -> None:
         assert alone.usage is not None and behind.usage is not None
         if method != "prefetch":  # where another topic stands for itself
             assert behind.usage.prompt_tokens > alone.usage.prompt_tokens
+
+
+def test_a_message_may_come_in_parts(openai: OpenAI) -> None:
+    parts = [{"type": "text", "text": text} for text in ("How deep is ", "Lake Baikal?")]
+    for model in ("readahead", "tiny"):
+        asked = {"model": model, "max_tokens": 5, "temperature": 0}
+        whole, pieced = (
+            ask(openai, **asked),
+            ask(openai, messages=[{"role": "user", "content": parts}], **asked),
+        )
+        assert pieced.choices[0].message.content == whole.choices[0].message.content
+        assert whole.usage is not None and pieced.usage is not None
+        assert pieced.usage.prompt_tokens == whole.usage.prompt_tokens
+
+
+def test_each_marker_is_annotated_with_what_it_cites(
+    openai: OpenAI, service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = service.tenant().engine
+    said = "水在一百摄氏度沸腾。 Lake Baikal is 1,642 metres deep. It is the deepest lake. See [7]."
+
+    def answered(*asked: object) -> Iterator[Event]:
+        passages = [hit.passage for hit in engine.knowledge.search(f"{QUESTION} 水沸腾", 3)]
+        pieces = [Piece(said, (1,)), Piece(" 水在一百摄氏度沸腾。", (2,), finish_reason="stop")]
+        return Reply(QUESTION, passages, Trace("ask"), engine.config).events(pieces)
+
+    monkeypatch.setattr(chat, "answer_events", answered)
+    answer = ask(openai)
+    message, citations = answer.choices[0].message, extension(answer)["citations"]
+    assert message.content is not None and message.annotations is not None
+    assert isinstance(citations, list) and len(citations) == 3
+    marked = re.findall(r"\[\d\]", message.content)
+    assert marked == ["[1]", "[2]", "[3]", "[1]"]  # the last sentence is the first again
+    assert [one.type for one in message.annotations] == ["url_citation"] * 4
+    for marker, annotation in zip(marked, message.annotations, strict=True):
+        cited = annotation.url_citation
+        assert message.content[cited.start_index : cited.end_index] == marker
+        citation = citations[int(marker[1]) - 1]
+        assert cited.title == citation["heading"][0]
+        url, _, place = cited.url.partition("#")
+        start, end = map(int, place.split("-"))
+        assert client.get(url).json()["text"][start:end] == citation["text"]
 
 
 def test_an_answer_can_be_sent_back_as_the_client_dumps_it(openai: OpenAI) -> None:
@@ -142,7 +188,13 @@ def test_sampling_is_the_requests(openai: OpenAI) -> None:
     assert drawn[0] == drawn[1] != other
     free = {ask(openai, temperature=1.5).choices[0].message.content for _ in range(4)}
     assert len(free) > 1
-    assert ask(openai, max_tokens=3).usage.completion_tokens == 3  # type: ignore[union-attr]
+    greedy = ask(openai, temperature=0).choices[0].message.content
+    narrow = ask(openai, temperature=1.5, seed=7, top_p=1e-6).choices[0].message.content
+    assert narrow == greedy != drawn[0]
+    for name in ("max_tokens", "max_completion_tokens"):
+        for model in ("readahead", "tiny"):
+            usage = ask(openai, model=model, temperature=0, **{name: 3}).usage
+            assert usage is not None and usage.completion_tokens == 3
     whole = ask(openai).choices[0].message.content or ""
     stop = whole[3:5]
     cut = ask(openai, stop=[stop])
