@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Route,
+    expect,
     sync_playwright,
 )
 
@@ -27,6 +28,7 @@ ARTIFACTS = Path(__file__).parents[2] / "artifacts"
 ARGUMENTS = ("--headless", "--no-sandbox", "--disable-background-networking")
 WIDE = {"width": 1280, "height": 860}
 PHONE = {"width": 375, "height": 740}
+expect.set_options(timeout=20_000)  # a busy machine takes its time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -103,15 +105,18 @@ def shoot() -> Callable[[Page, str], None]:
 
 
 @pytest.fixture
-def unhurried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an answer take seconds, so that one can do something meanwhile."""
+def unhurried(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let an answer take seconds, until the event is set: one can do something meanwhile."""
+    hurry = threading.Event()
     forward = service.loaded.target.forward
 
     def slowed(token_ids: torch.Tensor, cache: Cache) -> torch.Tensor:
-        time.sleep(0.1)
+        hurry.wait(0.25)
         return forward(token_ids, cache)
 
     monkeypatch.setattr(service.loaded.target, "forward", slowed)
+    yield hurry
+    hurry.set()
 
 
 def answer_with(

@@ -1,5 +1,6 @@
 """What the browser keeps of conversations: nothing of them is lost, and what must go goes."""
 
+import threading
 from collections.abc import Callable
 
 import httpx2
@@ -138,12 +139,14 @@ def test_what_the_server_refused_stays_in_both_languages(plain: Page) -> None:
     expect(plain.locator(".failed")).to_have_text("问题是空的。请提出问题。")
 
 
-@pytest.mark.usefixtures("unhurried")
-def test_what_was_stopped_is_not_followed(page: Page, served: str) -> None:
+def test_what_was_stopped_is_not_followed(
+    page: Page, served: str, unhurried: threading.Event
+) -> None:
     ask(page)
     page.locator(".said.writing").wait_for()
     page.keyboard.press("Escape")
     expect(page.locator(".noted")).to_have_text("Stopped.")
+    unhurried.set()
     page.get_by_role("button", name="Ask again").click()
     page.locator(".facts").wait_for()
     until(lambda: turns_of_sessions(served) == [1])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server.browser.conftest import PHONE, WIDE, Opens
+from tests.server.browser.conftest import PHONE, WIDE, Opens, answer_with
 from tests.server.browser.test_audit import SHOW, made
 from tests.server.browser.test_chatting import QUESTION, ask
 
@@ -35,9 +35,11 @@ FAINT = """() => {
             .filter((child) => child.nodeType === 3).map((child) => child.data.trim()).join("");
         const seen = { opacityProperty: true, visibilityProperty: true };
         if (!text || !node.checkVisibility(seen)) continue;
-        if (node.closest(".sr, .skip, svg .run, option, noscript")) continue;
+        if (node.closest(".sr, option, noscript")) continue;
         const style = getComputedStyle(node, node.placeholder ? "::placeholder" : null);
-        const below = behind(node instanceof SVGElement ? node.closest("div") : node);
+        const shape = node.matches(".run") && node.parentElement.querySelector(".shape");
+        const below = shape ? parse(getComputedStyle(shape).fill)
+            : behind(node instanceof SVGElement ? node.closest("div") : node);
         const colour = parse(node instanceof SVGElement ? style.fill : style.color);
         const [one, other] = [light(over(colour, below)), light(below)].sort((a, b) => b - a);
         numTexts += 1;
@@ -87,6 +89,39 @@ def test_every_text_stands_out(
     check_contrast(page, 50)
     page.keyboard.press("Alt+k")
     check_contrast(page, 60)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_faults_and_what_one_points_at_stand_out(
+    opens: Opens, scheme: str, shoot: Callable[[Page, str], None]
+) -> None:
+    page = opens(WIDE, color_scheme=scheme, reduced_motion="reduce")
+    page.locator("#method").select_option("plain")
+    refused = {"error": {"message": "It is refused."}}
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(status=400, json=refused))
+    ask(page)
+    page.locator(".failed").wait_for()
+    lake = {"document": "lake.md", "document_id": "1", "start": 0, "end": 4, "text": "other"}
+    page.unroute("**/v1/chat/completions")
+    answer_with(page, "It is deep. [1]", [lake])
+    ask(page)
+    for place in (".cite", ".source", ".tools .quiet", "#past button", "#new-chat", "#send"):
+        page.locator(place).first.hover()
+        check_contrast(page, 20)
+    page.locator(".cite").click()
+    page.locator("#viewer .changed").wait_for()
+    shoot(page, f"{scheme}-changed")
+    check_contrast(page, 20)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Alt+l")
+    for place in (".doc .name", ".doc .icon-button", "#choose"):
+        page.locator(place).first.hover()
+        check_contrast(page, 15)
+    page.keyboard.press("Alt+s")
+    page.locator("[id='setting-retrieval.k']").fill("0")
+    page.keyboard.press("Tab")
+    page.locator(".setting .bad").wait_for()
+    check_contrast(page, 30)
 
 
 @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
