@@ -48,7 +48,7 @@ export const ZH_SERVER = {
   "drafting took longer than {n} s": "起草超过了 {n} 秒",
   "drafting refused: {why}": "起草被拒绝：{why}",
   "drafting failed: {why}": "起草失败：{why}",
-  "no draft passed": "没有草稿合格",
+  "No sentence of the passages fits beside the question into the {n} tokens that the drafter has for both.": "起草模型能容纳的 {n} 个词元放不下问题加段落中的任何一句。",
 
   // Why a draft was not chosen.
   "probability {p}, below {bar}: too unlikely to be given": "概率 {p}，低于 {bar}：可能性太小，不给出",
