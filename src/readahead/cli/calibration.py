@@ -20,11 +20,10 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import (
-    DONE_WITH_FAILURES,
     counting,
-    note,
     one_line,
     say,
+    say_failed,
     say_json,
 )
 from readahead.errors import InputError
@@ -55,7 +54,6 @@ Plot = Annotated[
     Path | None,
     typer.Option(metavar="FILE.svg", help="Draw the curve; needs matplotlib."),
 ]
-SHOWN_CELLS = 80
 
 
 def calibrate(
@@ -117,7 +115,7 @@ def calibrate(
         say_json({**report.to_json(), "path": str(path)})
     else:
         _say_report(report, path)
-    _say_failed(report)
+    say_failed(report.failed)
 
 
 def _check_folder(path: Path | None) -> None:
@@ -145,11 +143,3 @@ def _say_report(report: CalibrationReport, path: Path) -> None:
         f"{report.accuracy:.3f} of these are right; {report.kind}, cross-validated"
     )
     say(one_line(f"written to {path}"))
-
-
-def _say_failed(report: CalibrationReport) -> None:
-    """Name the questions that could not be asked; then the command ends with failures."""
-    for failure in report.failed:
-        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
-    if report.failed:
-        raise typer.Exit(DONE_WITH_FAILURES)

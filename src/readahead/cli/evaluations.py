@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,11 +19,10 @@ from readahead.cli.options import (
     settings,
 )
 from readahead.cli.output import (
-    DONE_WITH_FAILURES,
     counting,
     note,
-    one_line,
     say,
+    say_failed,
     say_json,
     working,
 )
@@ -32,7 +30,6 @@ from readahead.cli.rapidevaluation import evaluate_rapid
 from readahead.knowledge import KnowledgeBase
 
 if TYPE_CHECKING:
-    from readahead.evaluation.answers import FailedQuestion
     from readahead.evaluation.drafts import DraftsReport
 
 app = typer.Typer(
@@ -74,7 +71,6 @@ Passages = Annotated[
     ),
 ]
 Limit = Annotated[int | None, typer.Option("--n", metavar="N", help="Only the first N.", min=1)]
-SHOWN_CELLS = 80
 DRAFTS_FIGURES = (
     "strict",
     "clean",
@@ -157,7 +153,7 @@ def evaluate_answers(
             f"{report.num_questions} questions, {report.num_unanswerable} of them without an "
             f"answer, {len(report.failed)} failed"
         )
-    _say_failed(report.failed)
+    say_failed(report.failed)
 
 
 @app.command("evidence")
@@ -239,7 +235,7 @@ def evaluate_drafts(
         say_json(report.to_json())
     else:
         _say_drafts(report)
-    _say_failed(report.failed)
+    say_failed(report.failed)
 
 
 def _say_drafts(report: DraftsReport) -> None:
@@ -250,11 +246,3 @@ def _say_drafts(report: DraftsReport) -> None:
         say(f"{name:<14}" + "".join(f"{value:>16.3f}" for value in values))
     ratios = [f"{name} takes {ratio:.2f} of plain" for name, ratio in report.time_ratio.items()]
     say("; ".join([f"{report.num_questions} questions, {len(report.failed)} failed", *ratios]))
-
-
-def _say_failed(failed: Sequence[FailedQuestion]) -> None:
-    """Name the questions that could not be asked; then the command ends with failures."""
-    for failure in failed:
-        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
-    if failed:
-        raise typer.Exit(DONE_WITH_FAILURES)

@@ -48,10 +48,7 @@ def preset_of(text: str | None) -> str | None:
     Raises:
         InputError: There is no such preset.
     """
-    presets = get_args(DraftsConfig.model_fields["preset"].annotation)
-    if text is None or text in presets:
-        return text
-    raise InputError(f"--preset is {text!r}.", remedy=f"Use: {', '.join(presets)}.")
+    return one_of("--preset", text, DraftsConfig, "preset")
 
 
 Preset = Annotated[
@@ -192,13 +189,15 @@ def threshold_of(text: str | None) -> str | float | None:
     )
 
 
-def one_of(option: str, value: str | None, setting: str) -> str | None:
-    """Return the value of an option of ``TokensConfig.setting``, None if it was not given.
+def one_of(
+    option: str, value: str | None, section: type[DraftsConfig | TokensConfig], setting: str
+) -> str | None:
+    """Return the value of an option of a setting of ``section``, None if it was not given.
 
     Raises:
         InputError: It is not one of those that the setting may have.
     """
-    choices = get_args(TokensConfig.model_fields[setting].annotation)
+    choices = get_args(section.model_fields[setting].annotation)
     if value is None or value in choices:
         return value
     raise InputError(f"{option} is {value!r}.", remedy=f"Use: {', '.join(choices)}.")
@@ -213,8 +212,8 @@ def of_tokens(
         InputError: There is no such kind of drafting, or no such mode.
     """
     return {
-        "tokens__drafter": one_of("--drafting", drafting, "drafter"),
-        "tokens__mode": one_of("--mode", mode, "mode"),
+        "tokens__drafter": one_of("--drafting", drafting, TokensConfig, "drafter"),
+        "tokens__mode": one_of("--mode", mode, TokensConfig, "mode"),
         "tokens__eta": eta,
         "tokens__num_draft_tokens": draft_tokens,
     }

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import (
@@ -28,8 +29,12 @@ from rich.text import Text
 
 from readahead.types import Answer, Citation, Usage
 
+if TYPE_CHECKING:
+    from readahead.evaluation.answers import FailedQuestion
+
 LONG_S = 10.0  # who waits longer without a terminal is told once
 COLUMNS = 100  # of a page: tables and timelines are drawn for it
+SHOWN_CELLS = 80  # of a question that failed
 DONE_WITH_FAILURES = 1  # the exit status of a command that did only a part
 # Control characters but tab and line feed, the marks that turn the direction of text around, and
 # invisible tags: what a document or a model wrote must not drive the terminal.
@@ -180,6 +185,18 @@ def _finish(answer: Answer) -> None:
     for text in answer.notes:
         note(f"  note: {one_line(text)}")
     note(f"  {figures_line(answer)}")
+
+
+def say_failed(failed: Sequence[FailedQuestion]) -> None:
+    """Name the questions that could not be asked.
+
+    Raises:
+        typer.Exit: There are some: the command is done with failures.
+    """
+    for failure in failed:
+        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
+    if failed:
+        raise typer.Exit(DONE_WITH_FAILURES)
 
 
 def is_terminal() -> bool:

@@ -18,7 +18,7 @@ from readahead.cli.options import (
     Target,
     settings,
 )
-from readahead.cli.output import DONE_WITH_FAILURES, counting, note, one_line, say, say_json
+from readahead.cli.output import counting, say, say_failed, say_json
 from readahead.config import Config
 from readahead.errors import InputError
 from readahead.evaluation.longcases import LongCase, behind_history
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from readahead.evaluation.rapidrun import Runner
     from readahead.evaluation.rapidsettings import Setting
 
-SHOWN_CELLS = 80
 NUM_DIALOGUES = 10
 HEAD = (
     "score", "±", "accepted", "length", "per pass", "TV to p", "same",
@@ -140,10 +139,7 @@ def evaluate_rapid(
         say_json(report.to_json())
     else:
         _say(report)
-    for failure in report.failed:
-        note(f"  failed: {one_line(failure.question, SHOWN_CELLS)}: {one_line(failure.reason)}")
-    if report.failed:
-        raise typer.Exit(DONE_WITH_FAILURES)
+    say_failed(report.failed)
 
 
 def _loaded(config: Config, named: str | None) -> tuple[Runner, list[Setting]]:
