@@ -90,6 +90,10 @@ def test_all_of_a_conversation_is_printed(page: Page) -> None:
         "document.documentElement.scrollHeight >= document.getElementById('turn-list').scrollHeight"
     )
     assert page.evaluate(whole)
+    ink = "getComputedStyle(document.body).color"
+    light = page.evaluate(ink)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert page.evaluate(ink) == light  # paper is white
     for away in ("#side", ".dock", ".tools"):
         expect(page.locator(away).first).to_be_hidden()
 
