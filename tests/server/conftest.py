@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from apsw import Connection
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from readahead.config import Config, load_config
 from readahead.lm.model import TransformersModel
@@ -60,10 +61,17 @@ def client(service: Service) -> Iterator[TestClient]:
 @pytest.fixture
 def served(service: Service) -> Iterator[str]:
     """Serve on a free port of the loopback interface and give the address."""
+    with listening(create_app(service)) as address:
+        yield address
+
+
+@contextmanager
+def listening(app: ASGIApp) -> Iterator[str]:
+    """Serve ``app`` during the ``with`` body."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = uvicorn.Config(create_app(service), port=port, log_level="error")
+    config = uvicorn.Config(app, port=port, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -58,6 +58,7 @@ class Operation:
         gives: The shape of its response; None for events only.
         errors: Statuses beside those that follow from its method and parameters.
         asks: An example of a body.
+        id: An example of the one in its path.
         streams: Whether it answers with server-sent events, always or if asked to.
     """
 
@@ -65,6 +66,7 @@ class Operation:
     gives: type[BaseModel] | None
     errors: tuple[int, ...] = ()
     asks: Mapping[str, object] | None = None
+    id: str = ""
     streams: bool = False
 
 
@@ -81,6 +83,7 @@ _SCORED = {
     "logprobs": 1,
 }
 _EMBEDDED = {"model": "all-minilm-l6-v2", "input": ["a deep lake", "a high tower"]}
+_TRACE = "0123456789ab"
 OPERATIONS = {
     "POST /v1/chat/completions": Operation(
         "answers", answershapes.ChatCompletion, (404, 409), _ASKED, streams=True
@@ -93,15 +96,15 @@ OPERATIONS = {
     "GET /v1/models/{name}": Operation("models", answershapes.Model, (404,)),
     "POST /v1/documents": Operation("documents", shapes.Job, (415,)),
     "GET /v1/documents": Operation("documents", shapes.Documents),
-    "GET /v1/documents/{id}": Operation("documents", shapes.Document, (404,)),
-    "DELETE /v1/documents/{id}": Operation("documents", shapes.Deleted, (404,)),
+    "GET /v1/documents/{id}": Operation("documents", shapes.Document, (404,), id="1"),
+    "DELETE /v1/documents/{id}": Operation("documents", shapes.Deleted, (404,), id="2"),
     "GET /v1/jobs": Operation("documents", shapes.Jobs),
     "GET /v1/jobs/{id}": Operation("documents", shapes.Job, (404,)),
     "GET /v1/jobs/{id}/events": Operation("documents", None, (404,), streams=True),
     "POST /v1/search": Operation(
         "search", shapes.Hits, (404, 409), {"query": "a deep lake", "k": 3}
     ),
-    "GET /v1/passages/{id}": Operation("search", shapes.Passage, (404,)),
+    "GET /v1/passages/{id}": Operation("search", shapes.Passage, (404,), id="1.1.0"),
     "POST /v1/sessions": Operation("sessions", shapes.Session, (404,), {"inject": True}),
     "GET /v1/sessions": Operation("sessions", shapes.Sessions),
     "GET /v1/sessions/{id}": Operation("sessions", shapes.Conversation, (404,)),
@@ -111,7 +114,7 @@ OPERATIONS = {
     ),
     "GET /v1/sessions/{id}/status": Operation("sessions", shapes.Status, (404,)),
     "GET /v1/traces": Operation("traces", shapes.Traces),
-    "GET /v1/traces/{id}": Operation("traces", shapes.Trace, (404,)),
+    "GET /v1/traces/{id}": Operation("traces", shapes.Trace, (404,), id=_TRACE),
     "GET /v1/settings": Operation("server", shapes.Settings),
     "GET /ready": Operation("server", shapes.Health),
     "GET /health": Operation("server", shapes.Health),
@@ -132,6 +135,14 @@ LINKS = {
 }
 """Where a response has what other operations take as their ``id``."""
 OPEN = "GET /health"
+FORM = "multipart/form-data"
+NAMED = {  # the ending of a file's name tells its format
+    "Content-Disposition": {
+        "required": True,
+        "schema": {"type": "string"},
+        "example": 'form-data; name="files"; filename="lake.md"',
+    }
+}
 
 
 def install(app: FastAPI) -> None:
@@ -185,6 +196,11 @@ def _describe(described: Json, name: str, operation: Operation) -> None:
         described["security"] = []
     if operation.asks:
         described["requestBody"]["content"]["application/json"]["example"] = operation.asks
+    for parameter in described.get("parameters", ()) if operation.id else ():
+        if parameter["name"] == "id":
+            parameter["example"] = operation.id
+    if FORM in described.get("requestBody", {}).get("content", {}):
+        described["requestBody"]["content"][FORM]["encoding"] = {"files": {"headers": NAMED}}
     success = next(status for status in described["responses"] if status.startswith("2"))
     statuses = {*operation.errors, *_usual_errors(name, described)}
     described["responses"] = {success: _success(name, operation)} | {
