@@ -8,7 +8,7 @@ from readahead.documents.worker import _answer
 
 LIMITS = {
     "memory_bytes": 2**30,
-    "timeout_s": 10.0,
+    "timeout_s": 10,
     "max_text_chars": 1000,
     "max_file_bytes": 2**20,
     "max_pages": 10,

@@ -105,6 +105,6 @@ def chi_square(
     rest = num - seen, max(num - expected, 1e-9)
     pairs += [rest] if rest[1] >= 5 or rest[0] > rest[1] + 5 else []
     assert len(pairs) > 5
-    chi2 = sum((seen - expected) ** 2 / expected for seen, expected in pairs)
+    chi2 = float(sum((seen - expected) ** 2 / expected for seen, expected in pairs))
     share = 2 / (9 * (len(pairs) - 1))  # by Wilson and Hilferty
-    return chi2 / ((len(pairs) - 1) * (1 - share + 3.719 * share**0.5) ** 3)
+    return chi2 / ((len(pairs) - 1) * float(1 - share + 3.719 * share**0.5) ** 3)

@@ -214,7 +214,7 @@ def test_a_window_is_as_plain_generate_leaves_it() -> None:
     held = DynamicCache(config=config)
     generate(windowed, ids_of(0), RapidDecoder(TOKENIZER, num_draft_tokens=4), cache=held)
     windowed(torch.arange(40)[None], cache=held)  # as any code of one's own goes on
-    assert held.layers[0].keys.shape[-2] == 15
+    assert held.layers[0].keys.shape[-2] == 15  # type: ignore[union-attr]
     answer = generate(windowed, ids_of(0), max_new_tokens=12)[0, 24:].tolist()
     for end in answer[3:]:
         decoder = RapidDecoder(TOKENIZER, windowed, num_draft_tokens=6)

@@ -87,7 +87,8 @@ def test_penalties_are_computed_where_the_logits_are(
     monkeypatch.setattr(drafters, "distribution", spied)
     made = ModelDrafter(model, prompt(1), vocabulary_size=model.vocabulary_size)
     value = 1.3 if penalty == "repetition" else 0.5
-    made.begin(prompt(2), SamplingParams(**{f"{penalty}_penalty": value}), trace=Trace("test"))
+    params = replace(SamplingParams(), **{f"{penalty}_penalty": value})  # type: ignore[arg-type]
+    made.begin(prompt(2), params, trace=Trace("test"))
     made.draw([5, 6], FixedPacer(1))
     assert set(seen) == {("meta", "meta")}
 
