@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
