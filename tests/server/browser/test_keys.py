@@ -75,9 +75,9 @@ def test_a_number_that_is_set_leaves_the_focus_to_the_reader(page: Page) -> None
     expect(page.locator(".setting.changed")).to_contain_text("retrieval.k = 7")
     assert page.evaluate(NEXT, "setting-retrieval.k") is True
     field.fill("9")
-    page.locator("#method-drafts").click()
-    expect(page.locator("#method-drafts")).to_be_focused()
-    expect(page.locator("#method-drafts")).to_be_checked()
+    page.locator("#method-plain").click()
+    expect(page.locator("#method-plain")).to_be_focused()
+    expect(page.locator("#method-plain")).to_be_checked()
     expect(field).to_have_value("9")
     field.fill("")
     page.keyboard.press("Tab")
