@@ -100,7 +100,7 @@ def test_stdin_that_is_not_text_is_refused(cli: Cli, kb: Path, target: Path) -> 
         assert outcome.status == 2
         assert "not UTF-8: byte 5" in outcome.error
     chatted = cli("chat", "--target", target, stdin=b"moon\n\xff\nmoon\n")
-    assert chatted.status == 0
+    assert chatted.status == 1
     assert "error: Standard input is not UTF-8: byte 0" in chatted.err
     assert chatted.err.count("first token") == 2
 

@@ -37,7 +37,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def sessions(clock: Clock) -> Iterator[Sessions]:
+def sessions(clock: Clock, service: Service) -> Iterator[Sessions]:
+    """Return some that are closed before the knowledge base is, which their guesses use."""
     sessions = Sessions(3, 60.0, clock)
     yield sessions
     sessions.close()

@@ -54,7 +54,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return make_config(tmp_path, generation__max_new_tokens=40)
+    # So many draft tokens, however busy the machine is.
+    return make_config(tmp_path, generation__max_new_tokens=40, tokens__num_draft_tokens=4)
 
 
 Opens = Callable[..., Page]

@@ -1,6 +1,7 @@
 """Ask, read ahead, stop, cite: the conversation in a real browser."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 
@@ -34,6 +35,7 @@ def turns_of_sessions(served: str) -> list[int]:
 
 def ask(page: Page, question: str = QUESTION) -> None:
     page.locator("#question").fill(question)
+    page.locator("#send").wait_for()  # an answer is shown just before its stream ends
     page.keyboard.press("Enter")
 
 
@@ -87,6 +89,21 @@ def test_the_timeline_tells_of_typing_and_of_plain_rag(
     expect(panel.locator(".versus .bar-row")).to_have_count(2)
     expect(panel).to_contain_text("Hatched: an estimate")
     shoot(page, "timeline")
+
+
+def test_a_question_is_not_taken_while_an_answer_is_written(
+    page: Page, unhurried: threading.Event
+) -> None:
+    ask(page)
+    page.locator("#stop").wait_for()
+    page.locator("#question").fill("How high is it?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast-text")).to_contain_text("An answer is being written")
+    expect(page.locator("#question")).to_have_value("How high is it?")
+    unhurried.set()
+    page.locator("#send").wait_for()
+    page.keyboard.press("Enter")
+    expect(page.locator(".asked")).to_have_count(2)
 
 
 def test_stop_ends_the_answer_on_the_server(

@@ -82,10 +82,16 @@ export class Chat {
     this.stopper?.abort();
   }
 
+  /** Return whether an answer is being written; if so, tell the reader. */
+  #isBusy() {
+    if (this.stopper) complain(t("busy"));
+    return Boolean(this.stopper);
+  }
+
   /** Ask what stands in the line. */
   #submit() {
     const question = this.line.text.trim();
-    if (!question || this.stopper) return;
+    if (!question || this.#isBusy()) return;
     const strokes = this.line.take();
     this.strip.rest();
     this.#ask({ question, strokes });
@@ -195,10 +201,7 @@ export class Chat {
 
   /** Ask again; what failed or was stopped makes room. */
   #retry(view, turn) {
-    if (this.stopper) {
-      complain(t("busy"));
-      return;
-    }
+    if (this.#isBusy()) return;
     const isReplaced = !isWhole(turn) && view.node === byId("turn-list").lastElementChild;
     if (isReplaced) {
       handFocus(view.node, byId("turns"));
