@@ -18,12 +18,12 @@ from readahead.evaluation.ramdocs import Case, score
 from readahead.lm.base import TextModel
 from readahead.logistic import Logistic
 from readahead.retrieval.base import Embedder
+from readahead.speculation.answers.bars import thresholds
 from readahead.speculation.answers.choose import Choice, choose, fitted, rate
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.pool import pool
-from readahead.speculation.answers.speculate import thresholds
 from readahead.speculation.answers.subsets import STRATEGIES, Subset, choose_subsets
-from readahead.speculation.answers.verify import Claim, Judged, Verifier
+from readahead.speculation.answers.verify import Judged, Statement, Verifier
 from readahead.types import Draft, DraftAuthor
 
 BATCHES = {
@@ -130,7 +130,7 @@ def record(case: Case, contest: Contest, embedder: Embedder) -> Recorded:
     sound = [d.answer for batch in batches.values() for d in batch.drafts if not d.fault]
     answers = list(dict.fromkeys(sound))
     shown = passages if config.with_passages else ()
-    judged = Verifier(contest.target).judge(case.question, [Claim(a) for a in answers], shown)
+    judged = Verifier(contest.target).judge(case.question, [Statement(a) for a in answers], shown)
     return Recorded(case, batches, dict(zip(answers, judged, strict=True)))
 
 

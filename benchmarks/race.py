@@ -23,7 +23,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Drafter, Pacer
-from readahead.speculation.tokens.decode import Tally
+from readahead.speculation.tokens.tally import Tally
 from readahead.trace import Trace
 from readahead.types import Passage
 

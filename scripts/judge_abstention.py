@@ -36,7 +36,7 @@ from readahead.config import load_config
 from readahead.evaluation.metrics import contains
 from readahead.knowledge import load_embedder
 from readahead.retrieval.base import Embedder
-from readahead.speculation.answers.speculate import thresholds
+from readahead.speculation.answers.bars import thresholds
 from readahead.speculation.retrieval.sufficiency import Sufficiency
 from readahead.types import Hit
 from record_answers import K, Retrieved, read_retrieved

@@ -26,7 +26,7 @@ from typing import Any
 from readahead.lm.model import TransformersModel
 from readahead.lm.weights import pull
 from readahead.speculation.answers.drafts import Drafter
-from readahead.speculation.answers.verify import Claim, Verifier
+from readahead.speculation.answers.verify import Statement, Verifier
 from readahead.types import Passage
 
 
@@ -94,10 +94,10 @@ class Recorder:
     def _judged(
         self, question: str, passages: Sequence[Passage], answers: Sequence[str]
     ) -> dict[str, Any]:
-        claims = [Claim(answer) for answer in answers]
-        rows = {"closed": self._verifier.judge(question, claims)}
+        statements = [Statement(answer) for answer in answers]
+        rows = {"closed": self._verifier.judge(question, statements)}
         if not self._is_brief:
-            rows["open"] = self._verifier.judge(question, claims, passages)
+            rows["open"] = self._verifier.judge(question, statements, passages)
         return {
             answer: {
                 name: {"consistency": judged[i].consistency, "support": judged[i].support}

@@ -22,7 +22,8 @@ from readahead.reply import CUT_OFF
 from readahead.retrieval.base import Filter
 from readahead.retrieval.store import Store
 from readahead.speculation.answers.breaker import Breaker
-from readahead.speculation.answers.speculate import CLEARLY_LACKING, Speculator
+from readahead.speculation.answers.outcome import CLEARLY_LACKING
+from readahead.speculation.answers.speculate import Speculator
 from readahead.types import Citation
 from tests.conftest import make_tokenizer
 from tests.retrieval.support import HashingEmbedder

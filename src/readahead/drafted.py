@@ -17,7 +17,8 @@ from readahead.retrieval.base import Filter, Vectors
 from readahead.speculation.answers.audit import audit
 from readahead.speculation.answers.breaker import Breaker
 from readahead.speculation.answers.hops import Hop, ask_in_hops
-from readahead.speculation.answers.speculate import Outcome, Speculator
+from readahead.speculation.answers.outcome import Outcome
+from readahead.speculation.answers.speculate import Speculator
 from readahead.speculation.answers.split import Splitter
 from readahead.speculation.retrieval.sufficiency import Sufficiency, retrieval_signals
 from readahead.trace import Trace

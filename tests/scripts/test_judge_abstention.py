@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import judge_abstention as judge
-from readahead.speculation.answers.speculate import thresholds
+from readahead.speculation.answers.bars import thresholds
 
 STRICT = thresholds("evidence")["strict"]
 RECORD: dict[str, Any] = {
@@ -41,7 +41,7 @@ def test_a_bound_spares_what_the_evidence_carries() -> None:
 
 
 def test_the_bound_in_use_is_one_that_was_measured() -> None:
-    from readahead.speculation.answers.speculate import CLEARLY_LACKING
+    from readahead.speculation.answers.outcome import CLEARLY_LACKING
 
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "abstention.json"
     metrics = json.loads(results.read_text(encoding="utf-8"))["metrics"]

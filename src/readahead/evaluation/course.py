@@ -26,9 +26,9 @@ from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.advise import Costs
 from readahead.speculation.tokens.base import MAX_DRAFT_TOKENS, Pacer
 from readahead.speculation.tokens.context import budget_tokens, select
-from readahead.speculation.tokens.decode import Tally
 from readahead.speculation.tokens.drafters import DrafterKind, ModelDrafter, make_drafter
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
+from readahead.speculation.tokens.tally import Tally
 from readahead.trace import Trace
 from readahead.types import Passage
 

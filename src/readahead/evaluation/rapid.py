@@ -20,7 +20,7 @@ from readahead.evaluation.longread import Long, ask
 from readahead.evaluation.rapidrun import Run, Runner
 from readahead.evaluation.rapidsettings import ALONE, Setting
 from readahead.retrieval.base import Embedder
-from readahead.speculation.tokens.decode import Tally
+from readahead.speculation.tokens.tally import Tally
 
 PLAIN = "plain"
 Progress = Callable[[int, int], None]

@@ -19,7 +19,6 @@ from readahead.plain import sampling_params
 from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Drafter, Pacer
-from readahead.speculation.tokens.decode import Tally
 from readahead.speculation.tokens.drafters import (
     DrafterKind,
     ModelDrafter,
@@ -30,6 +29,7 @@ from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
 from readahead.speculation.tokens.refresh import RefreshingDrafter
 from readahead.speculation.tokens.summary import phases
+from readahead.speculation.tokens.tally import Tally
 from readahead.speculation.tokens.transfer import dynamic, eta_preset
 from readahead.trace import Trace
 

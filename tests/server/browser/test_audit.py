@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from readahead.speculation.answers.audit import audit
 from readahead.speculation.answers.choose import choose, rate
 from readahead.speculation.answers.hops import Hop
+from readahead.speculation.answers.outcome import Outcome
 from readahead.speculation.answers.pool import pool
-from readahead.speculation.answers.speculate import Outcome
 from tests.speculation.answers.test_choose import HITS, PASSAGES, QUESTION, draft
 
 SHOW = """async (audit) => {

@@ -7,7 +7,8 @@ from readahead.config import DraftsConfig
 from readahead.lm.model import TransformersModel
 from readahead.speculation.answers.choose import Choice
 from readahead.speculation.answers.hops import Hop, ask_in_hops, evidence, known
-from readahead.speculation.answers.speculate import Outcome, Speculator
+from readahead.speculation.answers.outcome import Outcome
+from readahead.speculation.answers.speculate import Speculator
 from readahead.speculation.answers.split import Splitter
 from readahead.types import Hit
 from tests.speculation.answers.scripted import Scripted, hits

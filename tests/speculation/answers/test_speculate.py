@@ -15,19 +15,15 @@ from readahead.lm.model import TransformersModel
 from readahead.lm.prompt import Prompt
 from readahead.retrieval.retriever import HybridRetriever
 from readahead.retrieval.store import Store
+from readahead.speculation.answers.bars import thresholds
 from readahead.speculation.answers.calibration import (
     CALIBRATION_FILE,
     Isotonic,
     Platt,
     read_calibration,
 )
-from readahead.speculation.answers.speculate import (
-    CLEARLY_LACKING,
-    Outcome,
-    Speculator,
-    is_enough,
-    thresholds,
-)
+from readahead.speculation.answers.outcome import CLEARLY_LACKING, Outcome
+from readahead.speculation.answers.speculate import Speculator, is_enough
 from readahead.trace import Trace
 from readahead.types import Draft
 from tests.retrieval.support import add, document, source

@@ -17,8 +17,8 @@ from readahead.errors import BackendError, ContextOverflow, VocabularyMismatch
 from readahead.lm.model import TransformersModel
 from readahead.lm.sample import SamplingParams, distribution
 from readahead.speculation.tokens import decode
-from readahead.speculation.tokens.acceptance import Accepted, Rule
-from readahead.speculation.tokens.base import Kind, Proposal, Round
+from readahead.speculation.tokens.acceptance import Rule
+from readahead.speculation.tokens.base import Round
 from readahead.speculation.tokens.drafters import (
     HybridDrafter,
     ModelDrafter,
@@ -26,6 +26,7 @@ from readahead.speculation.tokens.drafters import (
 )
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources
+from readahead.speculation.tokens.tally import Tally
 from readahead.trace import Trace
 from tests.conftest import make_llama, make_tokenizer
 from tests.lm.test_kv import RECURRENT
@@ -418,7 +419,7 @@ def law_of(model: TransformersModel, ids: list[int], own: list[int], rule: Rule)
 def test_drawn_tokens_have_the_law_of_their_rule(model: TransformersModel, name: str) -> None:
     """All of many answers, with one law and with no other; chi-square at 0.9999, seeds fixed."""
     ids = prompt(11)
-    own, cache, tally = ids[-20:], model.new_cache(), decode.Tally()
+    own, cache, tally = ids[-20:], model.new_cache(), Tally()
     model.forward(torch.tensor([ids[:-1]]), cache)
     drafter = ModelDrafter(model, own, vocabulary_size=model.vocabulary_size)
     counts: Counter[tuple[int, ...]] = Counter()
@@ -496,16 +497,3 @@ def test_the_steps_of_other_answers_are_none_of_its_costs(model: TransformersMod
     for one in pacer.rounds:
         assert (one.draft_s, one.verify_s, one.total_s) == (2.0, 1.0, 3.0)
     assert (trace.total_s("draft"), trace.total_s("verify")) == (6.0, 3.0)
-
-
-def test_rounds_without_a_draft_count_for_a_forward_pass_and_not_for_a_draft() -> None:
-    tally = decode.Tally()
-    kind = Kind("lookup", 1)
-    for num_drafted, num_accepted in ((0, 0), (4, 4), (4, 2), (0, 0), (0, 0), (2, 0)):
-        ids = tuple(range(num_drafted))
-        proposal = Proposal(ids, (None,) * num_drafted, (kind,) * num_drafted)
-        tally.add(0.0, proposal, Accepted(num_accepted, 0, ()))
-    told = tally.to_json()
-    assert told["num_drafted_rounds"] == 3
-    assert told["mean_acceptance_length"] == 1 + 6 / 3
-    assert told["tokens_per_forward"] == 1 + 6 / 6

@@ -12,6 +12,7 @@ from readahead.speculation.tokens import decode
 from readahead.speculation.tokens.base import Drafter, Kind, Proposal, Round
 from readahead.speculation.tokens.governor import FixedPacer
 from readahead.speculation.tokens.lookup import Copied, Lookup, LookupDrafter, Place, Sources
+from readahead.speculation.tokens.tally import Tally
 from tests.speculation.tokens.test_automaton import num_common_at_end
 
 from .support import plain, prompt, tokens
@@ -194,7 +195,7 @@ def spoilt(text: list[int], seed: int) -> list[int]:
 def test_copying_changes_no_greedy_token(
     model: TransformersModel, answers: list[tuple[list[int], list[int]]], gamma: int
 ) -> None:
-    tally = decode.Tally()
+    tally = Tally()
     for seed, (ids, expected) in enumerate(answers):
         for texts in ([], [expected], [spoilt(expected, seed), ids, spoilt(expected, seed + 99)]):
             drafter, pacer = LookupDrafter(Sources(texts)), FixedPacer(gamma)

@@ -2,11 +2,10 @@ import json
 
 import pytest
 
-from readahead.speculation.tokens.acceptance import Accepted
-from readahead.speculation.tokens.base import Kind, Proposal, Round
-from readahead.speculation.tokens.decode import Tally
+from readahead.speculation.tokens.base import Kind, Round
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.summary import summary
+from readahead.speculation.tokens.tally import Tally
 from readahead.trace import Span, Trace
 
 
@@ -42,14 +41,6 @@ def test_a_governor_tells_what_it_believes_and_a_fixed_number_nothing() -> None:
     assert told["governor"]["lookup"]["acceptance"] == pytest.approx(governor.rate(copy))
     assert told["governor"]["lookup"]["speed_up"] > 1
     assert "governor" not in summary(trace, "exact", FixedPacer(4))
-
-
-def test_rounds_with_draft_tokens_are_counted() -> None:
-    tally, kind = Tally(), Kind("lookup", 1)
-    for num in (0, 2, 1, 0):
-        proposal = Proposal((5,) * num, (None,) * num, (kind,) * num)
-        tally.add(0.0, proposal, Accepted(0, 5, (0.0,)))
-    assert tally.to_json()["num_drafted_rounds"] == 2
 
 
 def test_a_refresh_counts_for_itself_alone() -> None:

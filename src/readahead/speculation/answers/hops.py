@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from readahead.lm.prompt import CHINESE, wording
-from readahead.speculation.answers.speculate import Outcome
+from readahead.speculation.answers.outcome import Outcome
 from readahead.speculation.answers.split import filled
 from readahead.types import Hit
 

@@ -8,79 +8,28 @@ it is another answer than the plain one, and its probability says how far to tru
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 
 from readahead.config import DraftsConfig
 from readahead.evidence import Judge
 from readahead.lm.base import Cancelled, TextModel, never
 from readahead.retrieval.base import Vectors
+from readahead.speculation.answers.bars import Bars
 from readahead.speculation.answers.calibration import Calibration
-from readahead.speculation.answers.choose import PACKAGE, Choice, Rated, choose, rate
+from readahead.speculation.answers.choose import Choice, choose, rate
 from readahead.speculation.answers.drafts import Drafter
+from readahead.speculation.answers.outcome import Outcome, Tell, tell_nobody
 from readahead.speculation.answers.pool import Candidate, pool
 from readahead.speculation.answers.refine import feedback, find_faults
 from readahead.speculation.answers.subsets import STRATEGIES, Subset, choose_subsets
-from readahead.speculation.answers.verify import Claim, Judged, Verifier
+from readahead.speculation.answers.verify import Judged, Statement, Verifier
 from readahead.trace import Trace
 from readahead.types import Draft, Hit, Passage
 
 FIRST_DRAFTS = 2  # by which ``adaptive`` may be satisfied
 MIN_FIRST_HELD = 2  # passages that must hold what they agree on
 MIN_FIRST_HELD_ACCURATE = 3  # where fewer did, stopping cost right answers (docs/log.md)
-CLEARLY_LACKING = 0.9  # from there on, hardly any passages that held the answer (docs/answers.md)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of drafting.
-
-    Attributes:
-        drafts: All of them, in the order in which they were written.
-        choice: Among the different answers.
-        num_saved: Drafts that were not written because the first ones agreed.
-        hits: The passages that all places count.
-        feedback: What was told of an earlier round, or of the answers of parts; "" if nothing.
-        lacking: The probability that the passages do not hold the answer, as far as the retrieval
-            tells.
-        threshold: The probability from which on it was answered.
-        is_cancelled: Whether it was ended before there was an outcome.
-    """
-
-    drafts: tuple[Draft, ...] = ()
-    choice: Choice = Choice()
-    num_saved: int = 0
-    hits: tuple[Hit, ...] = ()
-    feedback: str = ""
-    lacking: float = 0.0
-    threshold: float = 0.0
-    is_cancelled: bool = False
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """Return the answers selected, the best first; none is an abstention."""
-        return tuple(one.candidate.answer for one in self.choice.selected)
-
-    @property
-    def confidence(self) -> float:
-        """Return the probability that the best answer is right, selected or not."""
-        best = [*self.choice.selected, *self.choice.rated][:1]
-        return best[0].probability if best else 0.0
-
-    @property
-    def is_lacking(self) -> bool:
-        """Return whether the passages do not seem to hold the answer."""
-        return self.lacking >= CLEARLY_LACKING
-
-
-Tell = Callable[[Outcome], object]
-
-
-def tell_nobody(outcome: Outcome) -> None:
-    """Keep nothing of what was drafted so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +87,7 @@ class Speculator:
         else:
             self._drafters = [self._target] if drafter is target else [small, self._target]
         self._verifier = Verifier(target)
-        self._calibration = calibration
+        self._bars = Bars(config, calibration)
         self._judge = judge
 
     def answer(
@@ -183,7 +132,7 @@ class Speculator:
             seed=config.seed,
         )
         before = Outcome(hits=tuple(hits), lacking=lacking)
-        before = replace(before, threshold=self._threshold(before.is_lacking))
+        before = replace(before, threshold=self._bars.threshold(before.is_lacking))
         tell(before)
         asked = _Asked(question, before.hits, tuple(subsets), cancelled, trace, tell, before)
         return self._refined(asked, self._chosen(asked, self._drafts(asked)))
@@ -229,30 +178,10 @@ class Speculator:
         Raises:
             ContextOverflow: The question does not fit.
         """
-        before = Outcome(hits=tuple(hits), feedback=known, threshold=self._threshold())
+        before = Outcome(hits=tuple(hits), feedback=known, threshold=self._bars.threshold())
         trace = trace or Trace("combine")
         asked = _Asked(question, before.hits, (), cancelled, trace, tell, before)
         return self._chosen(asked, self._of_all(asked, known), known)
-
-    def _threshold(self, is_lacking: bool = False) -> float:
-        """Return the probability from which on to answer."""
-        threshold = self._config.threshold
-        if not isinstance(threshold, str):
-            return threshold
-        return self._told(thresholds(self.model)["strict" if is_lacking else threshold])
-
-    @property
-    def also(self) -> float | None:
-        """Return the probability from which on to give further answers; None: by their gain."""
-        also = self._config.also
-        if also is None and "also" in thresholds(self.model):
-            return self._told(thresholds(self.model)["also"])
-        return also
-
-    @property
-    def model(self) -> str:
-        """Return which of the shipped models tells probabilities."""
-        return "verified" if self._config.preset == "accurate" else "evidence"
 
     def _drafts(self, asked: _Asked, feedback: str = "") -> list[Draft]:
         """Return the drafts of the first subsets, if these are enough, or of all."""
@@ -320,7 +249,7 @@ class Speculator:
         judged = None if asked.cancelled() else self._judged(asked, candidates, drafts)
         if asked.cancelled():
             return replace(outcome, is_cancelled=True)
-        rated = self._calibrated(
+        rated = self._bars.calibrated(
             rate(
                 asked.question,
                 candidates,
@@ -333,8 +262,8 @@ class Speculator:
         )
         if asked.cancelled():
             return replace(outcome, is_cancelled=True)
-        harm = thresholds(self.model).get("harm", 0.0)
-        choice = choose(rated, threshold=outcome.threshold, also=self.also, harm=harm)
+        bars = self._bars
+        choice = choose(rated, threshold=outcome.threshold, also=bars.also, harm=bars.harm)
         return replace(outcome, choice=choice, num_saved=num_saved)
 
     def _judged(
@@ -342,31 +271,18 @@ class Speculator:
     ) -> list[Judged] | None:
         if self._config.preset == "fast":
             return None
-        claims = [self._claim(candidate, drafts) for candidate in candidates]
+        statements = [self._statement(candidate, drafts) for candidate in candidates]
         passages = asked.passages if self._config.with_passages else ()
         return self._verifier.judge(
-            asked.question, claims, passages, cancelled=asked.cancelled, trace=asked.trace
+            asked.question, statements, passages, cancelled=asked.cancelled, trace=asked.trace
         )
 
-    def _claim(self, candidate: Candidate, drafts: Sequence[Draft]) -> Claim:
+    def _statement(self, candidate: Candidate, drafts: Sequence[Draft]) -> Statement:
         """Return an answer, with the rationale of its first draft if one was asked for."""
         is_reasoned = self._config.with_rationale
-        return Claim(candidate.answer, drafts[candidate.drafts[0]].rationale if is_reasoned else "")
-
-    def _told(self, probability: float) -> float:
-        """Return the user's own probability for one of the shipped model."""
-        told = self._calibration
-        return probability if told is None else told.probability(probability)
-
-    def _calibrated(self, rated: Sequence[Rated]) -> list[Rated]:
-        """Return the answers with the user's own probabilities, the most probable first.
-
-        That of being wrong stays as it was fitted: only right answers are labelled.
-        """
-        if self._calibration is None:
-            return list(rated)
-        own = [replace(one, probability=self._told(one.probability)) for one in rated]
-        return sorted(own, key=lambda one: -one.probability)
+        return Statement(
+            candidate.answer, drafts[candidate.drafts[0]].rationale if is_reasoned else ""
+        )
 
 
 def is_enough(
@@ -380,15 +296,3 @@ def is_enough(
     if len(candidates) != 1 or len(candidates[0].drafts) != len(drafts):
         return False
     return len({hits[held.place].passage.text for held in candidates[0].held}) >= min_held
-
-
-@cache
-def thresholds(model: str) -> Mapping[str, float]:
-    """Return what was fitted for a model, by name.
-
-    ``strict`` and ``lenient`` are the probabilities that these mean; ``also`` is that from which on
-    further answers are given, or ``harm`` the λ of their expected gain.
-    """
-    text = files(PACKAGE).joinpath("thresholds.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, float]] = json.loads(text)
-    return found[model]

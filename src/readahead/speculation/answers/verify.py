@@ -27,7 +27,7 @@ from readahead.types import Passage
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Statement:
     """What a draft says.
 
     Attributes:
@@ -64,7 +64,7 @@ class Verifier:
     def judge(
         self,
         question: str,
-        claims: Sequence[Claim],
+        statements: Sequence[Statement],
         passages: Sequence[Passage] = (),
         *,
         cancelled: Cancelled = never,
@@ -74,7 +74,7 @@ class Verifier:
 
         Args:
             question: As the user asked it.
-            claims: What the drafts say.
+            statements: What the drafts say.
             passages: What the verifier is shown; none: it sees only what the drafts quote, as in
                 the source.
             cancelled: Asked before each model step.
@@ -83,18 +83,18 @@ class Verifier:
         Raises:
             ContextOverflow: The question does not fit, or a draft behind it.
         """
-        if not claims:
+        if not statements:
             return []
         trace = trace or Trace("verify")
         tokenizer, words = self.model.tokenizer, draft_wording(question)
-        said = [tokenizer.encode(_said(words, claim)) for claim in claims]
+        said = [tokenizer.encode(_said(words, statement)) for statement in statements]
         asked = _asked(tokenizer, words)
         room = self.model.max_context_tokens - max(map(len, said)) - len(asked)
         prompt = self._prompt(question, passages, room)
         yes, no = _told_apart(tokenizer, words.yes, words.no)
-        with trace.span("verify", num_drafts=len(claims)):
+        with trace.span("verify", num_drafts=len(statements)):
             scored = self.model.score(
-                [prompt] * len(claims),
+                [prompt] * len(statements),
                 [[*ids, *asked] for ids in said],
                 options=[*yes, *no],
                 cancelled=cancelled,
@@ -126,11 +126,11 @@ class Verifier:
         return Prompt(head + text + tail, joined(parts), parts)
 
 
-def _said(words: DraftWording, claim: Claim) -> str:
+def _said(words: DraftWording, statement: Statement) -> str:
     """Return a draft as a drafter writes it."""
-    if not claim.rationale:
-        return claim.answer
-    return f"{words.rationale}{claim.rationale}\n{words.answer}{claim.answer}"
+    if not statement.rationale:
+        return statement.answer
+    return f"{words.rationale}{statement.rationale}\n{words.answer}{statement.answer}"
 
 
 def _asked(tokenizer: Tokenizer, words: DraftWording) -> list[int]:

@@ -22,7 +22,7 @@ from readahead.lm.sample import SamplingParams
 from readahead.lm.tokenizer import Tokenizer
 from readahead.speculation.tokens.acceptance import Rule
 from readahead.speculation.tokens.base import Drafter, Pacer
-from readahead.speculation.tokens.decode import EXACT, Tally, stream
+from readahead.speculation.tokens.decode import EXACT, stream
 from readahead.speculation.tokens.drafters import (
     DrafterKind,
     ModelDrafter,
@@ -31,6 +31,7 @@ from readahead.speculation.tokens.drafters import (
 )
 from readahead.speculation.tokens.governor import FixedPacer, Governor
 from readahead.speculation.tokens.lookup import LookupDrafter, Sources, no_distribution
+from readahead.speculation.tokens.tally import Tally
 
 Text = str | Sequence[int] | Tensor
 """Plain text, in which nothing becomes a control token, or token ids, (T,)."""

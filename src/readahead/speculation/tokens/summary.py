@@ -27,7 +27,7 @@ def summary(trace: Trace, mode: Mode, pacer: Pacer | None = None) -> dict[str, o
     Where a governor decided how much was drafted, ``governor`` has what it believes of each source.
 
     Args:
-        trace: Of the answer; its attribute ``speculation`` holds the tally, see ``decode.Tally``.
+        trace: Of the answer; its attribute ``speculation`` holds the tally, see ``tally.Tally``.
         mode: The law of acceptance.
         pacer: What decided how much was drafted.
     """
