@@ -34,6 +34,16 @@ class Block:
     page: int | None = None
     level: int | None = None
 
+    def to_json(self) -> dict[str, object]:
+        """Return what is told of it, as JSON values."""
+        return {
+            "kind": self.kind,
+            "heading": self.heading,
+            "page": self.page,
+            "start": self.start,
+            "end": self.end,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -52,6 +62,15 @@ class Document:
     blocks: tuple[Block, ...] = ()
     removed: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return what is told of it, as JSON values."""
+        return {
+            "document": self.name,
+            "text": self.text,
+            "blocks": [block.to_json() for block in self.blocks],
+            "removed": self.removed,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,29 +162,10 @@ def show(
     """Show the stored text of a document, or of a passage such as 3.1.7."""
     with KnowledgeBase.open(settings(context, kb), create=False) as knowledge:
         found = _find(document, knowledge)
-    if not as_json:
-        say(found.text)
-    elif isinstance(found, Passage):
+    if as_json:
         say_json(found.to_json())
     else:
-        blocks = [
-            {
-                "kind": block.kind,
-                "heading": block.heading,
-                "page": block.page,
-                "start": block.start,
-                "end": block.end,
-            }
-            for block in found.blocks
-        ]
-        say_json(
-            {
-                "document": found.name,
-                "text": found.text,
-                "blocks": blocks,
-                "removed": found.removed,
-            }
-        )
+        say(found.text)
 
 
 def _find(name: str, knowledge: KnowledgeBase) -> Document | Passage:

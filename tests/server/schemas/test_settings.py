@@ -85,3 +85,6 @@ def test_the_setting_that_is_given_is_named_where_two_do_not_go_together() -> No
         with pytest.raises(Problem, match="Set tokens.drafter to rag") as caught:
             configured(config, given)
         assert caught.value.param == f"settings.{list(given)[-1]}"
+    with pytest.raises(Problem, match=r"leave tokens\.dynamic out") as caught:
+        configured(Config(), {"tokens.dynamic": True})
+    assert caught.value.param == "settings.tokens.dynamic"

@@ -105,23 +105,7 @@ def get_document(id: str, tenant: TenantOf) -> dict[str, object]:
     """Return a document's stored text, with its structure."""
     _check_id(id)
     document = tenant.engine.knowledge.document(id, by_id=True)
-    return {
-        "object": "document",
-        "id": id,
-        "document": document.name,
-        "text": document.text,
-        "blocks": [
-            {
-                "kind": block.kind,
-                "heading": block.heading,
-                "page": block.page,
-                "start": block.start,
-                "end": block.end,
-            }
-            for block in document.blocks
-        ],
-        "removed": document.removed,
-    }
+    return {"object": "document", "id": id, **document.to_json()}
 
 
 @router.delete("/v1/documents/{id}", dependencies=BRIEF)

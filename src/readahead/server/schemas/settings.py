@@ -104,7 +104,8 @@ def configured(config: Config, settings: Mapping[str, Any], prefix: str = "") ->
         try:
             drafts_by_model(config)
         except ConfigError as error:
-            name = "tokens.mode" if "tokens.mode" in settings else "tokens.drafter"
+            blamed = ("tokens.mode", "tokens.dynamic", "tokens.drafter")
+            name = next((one for one in blamed if one in settings), blamed[-1])
             raise Problem(400, str(error), param=_param(prefix, name)) from None
     return config
 

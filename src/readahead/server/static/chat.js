@@ -9,7 +9,7 @@ import { Line } from "./line.js";
 import { choice, choose, scopeAndSettings } from "./preferences.js";
 import { scopeName } from "./scope.js";
 import { Session } from "./session.js";
-import { chatOf, keepTurn } from "./store.js";
+import { chatOf, exchangeOf, isWhole, keepTurn } from "./store.js";
 import { Strip } from "./strip.js";
 import { welcome } from "./welcome.js";
 
@@ -234,9 +234,6 @@ export class Chat {
     this.changed();
   }
 }
-
-const isWhole = ({ answer }) => Boolean(answer.text) && !answer.stopped && !answer.failed;
-const exchangeOf = ({ question, answer }) => ({ question, answer: answer.text });
 
 /** Show that an answer was stopped or failed; return what there is of it. */
 function endedEarly(view, error) {

@@ -34,6 +34,12 @@ export const isOfChats = ({ key }) => key === null || key === `${PREFIX}chats`;
 /** @typedef {{question: string, answer: object, strokes?: number[][]}} Turn */
 /** @typedef {{id: string, title: string, at: number, turns: Turn[]}} Chat */
 
+/** Return whether an answer came to its end: only such are gone on from. @param {Turn} turn */
+export const isWhole = ({ answer }) => Boolean(answer.text) && !answer.stopped && !answer.failed;
+
+/** Return a turn as the exchange that later questions may refer to. @param {Turn} turn */
+export const exchangeOf = ({ question, answer }) => ({ question, answer: answer.text });
+
 /** Return the past conversations, the latest first. @returns {Chat[]} */
 export function chats() {
   const kept = read("chats", []);
