@@ -122,8 +122,8 @@ def test_all_of_it_by_tab_alone(page: Page, served: str, tmp_path: Path) -> None
     tab_to(page, "a[href='#library']", backwards=True)
     page.keyboard.press("Enter")
     expect(page.locator(".doc")).to_have_count(3)
-    tab_to(page, "#choose")
     with page.expect_file_chooser() as chosen:
+        tab_to(page, "#choose")  # meanwhile the browser learns to hand its dialog over
         page.keyboard.press("Enter")
     chosen.value.set_files(file)
     expect(page.locator(".doc")).to_have_count(4)
