@@ -89,10 +89,8 @@ def _other_date(said: str, generator: random.Random) -> str:
 
 def _other(said: str, value: Value, generator: random.Random) -> str:
     """Return another number, written as the one before; a rough one changes by a third or more."""
-    number = float(value.parts[0])
     digits = _DIGITS_RE.search(said)
-    if digits:
-        number = float(digits[0].replace(",", ""))
+    number = float(digits[0].replace(",", "") if digits else value.parts[0])
     if value.is_hedged or number >= 1000:
         number = number * generator.choice(FACTORS) + 1
     else:
