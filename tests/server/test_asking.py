@@ -17,6 +17,7 @@ SHORT = {"max_tokens": 4, "temperature": 0}
 CHAT = ("/v1/chat/completions", {"model": "readahead", "messages": ASKED})
 BARE_CHAT = ("/v1/chat/completions", {"model": "tiny", "messages": ASKED, **SHORT})
 COMPLETION = ("/v1/completions", {"model": "tiny", "prompt": "The tide", **SHORT})
+TOO_LONG = {"model": "tiny", "prompt": [66] * 100_000, "stream": True}
 LONG = {**COMPLETION[1], "prompt": [[66] * 2000] * 60, "stream": True}
 
 
@@ -86,12 +87,14 @@ def test_who_waits_for_a_stream_hears_that_it_goes_on(
 def test_what_is_found_wrong_behind_the_queue_is_the_last_event(
     served: str, service: Service
 ) -> None:
-    too_long = {"model": "tiny", "prompt": [66] * 100_000, "stream": True}
     with sent(served, COMPLETION[0], LONG) as running:
         wait_until(lambda: service.admission.num_running == 1)
-        with sent(served, COMPLETION[0], too_long) as waiting:
+        with sent(served, COMPLETION[0], TOO_LONG) as waiting:
             read_until(waiting, BEAT)
             running.close()
             assert b'"type": "invalid_request_error"' in read_until(waiting, b"}}\n\n")
-    with sent(served, COMPLETION[0], too_long) as last:
-        assert last.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_what_is_found_wrong_at_once_is_the_status(served: str) -> None:
+    with sent(served, COMPLETION[0], TOO_LONG) as asking:
+        assert asking.recv(100).startswith(b"HTTP/1.1 400")
