@@ -18,7 +18,7 @@ from readahead.evaluation.ramdocs import Case, score
 from readahead.lm.base import TextModel
 from readahead.logistic import Logistic
 from readahead.retrieval.base import Embedder
-from readahead.speculation.answers.bars import thresholds
+from readahead.speculation.answers.bars import Bars
 from readahead.speculation.answers.choose import Choice, choose, fitted, rate
 from readahead.speculation.answers.drafts import Drafter
 from readahead.speculation.answers.pool import pool
@@ -246,11 +246,5 @@ def _choice(recorded: Recorded, variant: Variant, contest: Contest) -> Choice:
         model=variant.model,
         wrong=variant.wrong,
     )
-    known = thresholds(MODELS[variant.preset])
-    threshold = config.threshold
-    return choose(
-        rated,
-        threshold=known[threshold] if isinstance(threshold, str) else threshold,
-        also=known.get("also") if config.also is None else config.also,
-        harm=known.get("harm", 0.0),
-    )
+    bars = Bars(config.model_copy(update={"preset": variant.preset}))
+    return choose(rated, threshold=bars.threshold(), also=bars.also, harm=bars.harm)
